@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -65,9 +67,6 @@ bool can_outlive() {
 }
 
 void let_outlive() { std::ofstream(expire_setting) << "0"; }
-
-/// Connections whose packets are dropped at the same time, for about a millisecond.
-constexpr std::size_t max_batch = 32;
 
 /// The tuples of both directions as packets arrive. IPVS would begin a new entry for such a packet while
 /// conntrack has none.
@@ -124,16 +123,17 @@ std::size_t IpvsCleanup::hand_over_connections(std::vector<std::string>& problem
   if (!conntrack || connections_.empty()) return handed;
   let_outlive();
   auto filter = NfTupleFilter::open();
-  for (std::size_t at = 0; at < connections_.size(); at += max_batch) {
-    const auto batch = std::span(connections_).subspan(at, std::min(max_batch, connections_.size() - at));
-    if (filter) static_cast<void>(filter->drop(tuples_of(batch, *conntrack)));
+  const auto can = [&](const auto& each) { return why_not_handed(each, state_.bound, *conntrack).empty(); };
+  for (std::size_t at = 0; at < connections_.size(); at += max_dropped_connections) {
+    std::vector<IpvsConnection> batch;
+    std::ranges::copy_if(std::span(connections_).subspan(at) | std::views::take(max_dropped_connections),
+                         std::back_inserter(batch), can);
+    const DroppedPackets while_handed(filter ? &*filter : nullptr, tuples_of(batch, *conntrack));
     for (const auto& each : batch) {
-      if (!why_not_handed(each, state_.bound, *conntrack).empty()) continue;
       const auto error = hand_over_ipvs(each, *conntrack);
       note(problems, connection_text(each.requests), error);
       handed += error ? 0 : 1;
     }
-    if (filter) static_cast<void>(filter->drop({}));
   }
   return handed;
 }

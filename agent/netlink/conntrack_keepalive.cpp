@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "agent/netlink/nf_batch.hpp"
-#include "agent/netlink/nf_expressions.hpp"
+#include "agent/netlink/nf_requests.hpp"
 #include "agent/netlink/nf_tables.hpp"
 
 namespace lb::agent {
@@ -60,17 +60,11 @@ boost::system::error_code make_table(int family, std::string_view table, std::st
                                      const std::function<void(Request&)>& rule) {
   if (has_nf_table(family, table)) return {};
   NfBatch batch(family);
-  auto request = batch.request(NFT_MSG_NEWTABLE);
-  request.with_flags(NLM_F_CREATE).add(NFTA_TABLE_NAME, table);
-  batch.add(std::move(request));
-  request = batch.request(NFT_MSG_NEWCHAIN);
-  request.with_flags(NLM_F_CREATE).add(NFTA_CHAIN_TABLE, table).add(NFTA_CHAIN_NAME, chain);
+  batch.add(new_nf_table(batch, table));
+  auto request = new_nf_chain(batch, table, chain);
   base(request);
   batch.add(std::move(request));
-  request = batch.request(NFT_MSG_NEWRULE, Wanted::one);
-  request.with_flags(NLM_F_CREATE | NLM_F_APPEND).add(NFTA_RULE_TABLE, table).add(NFTA_RULE_CHAIN, chain);
-  request.nest(NFTA_RULE_EXPRESSIONS, rule);
-  return batch.commit(std::move(request));
+  return batch.commit(new_nf_rule(batch, table, chain, Wanted::one, rule));
 }
 
 std::string table_of(std::string_view prefix, const std::filesystem::path& pins) {
@@ -85,13 +79,7 @@ std::string kept_nat_table(const std::filesystem::path& pins) { return table_of(
 std::string kept_tracking_table(const std::filesystem::path& pins) { return table_of("sluice-ct-", pins); }
 
 boost::system::error_code keep_nat(int family, std::string_view table) {
-  const auto base = [](Request& chain) {
-    chain.nest(NFTA_CHAIN_HOOK, [](Request& hook) {
-      hook.add_network_order(NFTA_HOOK_HOOKNUM, std::uint32_t{NF_INET_POST_ROUTING});
-      hook.add_network_order(NFTA_HOOK_PRIORITY, std::uint32_t{NF_IP_PRI_NAT_SRC});
-    });
-    chain.add(NFTA_CHAIN_TYPE, "nat");
-  };
+  const auto base = [](Request& chain) { add_hook(chain, "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC); };
   return make_table(family, table, nat_chain, base, [](Request& rule) {
     add_match(rule, NFT_CT_STATUS, IPS_DST_NAT);
     add_verdict(rule, NF_ACCEPT);

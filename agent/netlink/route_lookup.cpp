@@ -40,8 +40,7 @@ netlink::Request route_question(const k8s::Address& address) {
   head.rtm_family = ipv4 ? AF_INET : AF_INET6;
   head.rtm_dst_len = ipv4 ? 32 : 128;
   netlink::Request request(RTM_GETROUTE, netlink::Wanted::one, head);
-  const std::span bytes(address.bytes);
-  request.add_bytes(RTA_DST, std::as_bytes(ipv4 ? bytes.subspan(k8s::ipv4_at) : bytes.subspan(0)));
+  request.add_bytes(RTA_DST, k8s::raw_bytes(address));
   return request;
 }
 

@@ -55,10 +55,6 @@ Request request_of(int message, Wanted wanted, int family) {
   return netfilter_request(NFNL_SUBSYS_CTNETLINK, message, wanted, family);
 }
 
-int family_of(const TrackedTuple& tuple) {
-  return tuple.source.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
-}
-
 void add_byte(Request& request, std::uint16_t type, std::uint8_t value) {
   request.add_bytes(type, std::as_bytes(std::span(&value, 1)));
 }
@@ -107,6 +103,10 @@ void add_established(Request& request) {
 }
 
 }  // namespace
+
+int family_of(const TrackedTuple& tuple) {
+  return tuple.source.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
+}
 
 TrackedTuple reversed(const TrackedTuple& tuple) {
   return {.source = tuple.destination,

@@ -27,6 +27,8 @@ struct TrackedTuple {
   auto operator<=>(const TrackedTuple&) const = default;
 };
 
+/// AF_INET or AF_INET6.
+[[nodiscard]] int family_of(const TrackedTuple& tuple);
 /// The tuple of the reply direction of an untranslated connection.
 [[nodiscard]] TrackedTuple reversed(const TrackedTuple& tuple);
 

@@ -32,7 +32,7 @@
 #include "agent/base/system_error.hpp"
 #include "agent/netlink/netfilter.hpp"
 #include "agent/netlink/nf_batch.hpp"
-#include "agent/netlink/nf_expressions.hpp"
+#include "agent/netlink/nf_requests.hpp"
 #include "k8s/objects/raw_address.hpp"
 
 namespace lb::agent {
@@ -72,10 +72,6 @@ constexpr std::uint32_t key_type(int family) {
   constexpr std::uint32_t bits = 6, protocol = 12, port = 13;
   const auto address = form_of(family).type;
   return (((address << bits | address) << bits | protocol) << bits | port) << bits | port;
-}
-
-int family_of(const TrackedTuple& tuple) {
-  return tuple.source.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
 }
 
 std::vector<std::byte> key_of(const TrackedTuple& tuple) {
@@ -119,9 +115,8 @@ void add_tuple(Request& rule, int family) {
   add_payload(NFT_PAYLOAD_TRANSPORT_HEADER, sizeof(std::uint16_t), sizeof(std::uint16_t));
 }
 
-Request new_table(const NfBatch& batch, std::string_view table) {
-  auto request = batch.request(NFT_MSG_NEWTABLE);
-  request.with_flags(NLM_F_CREATE).add(NFTA_TABLE_NAME, table);
+Request owned_table(const NfBatch& batch, std::string_view table) {
+  auto request = new_nf_table(batch, table);
   request.add_network_order(NFTA_TABLE_FLAGS, std::uint32_t{NFT_TABLE_F_OWNER});
   return request;
 }
@@ -135,30 +130,19 @@ Request new_set(const NfBatch& batch, std::string_view table, int family) {
   return request;
 }
 
-Request new_chain(const NfBatch& batch, std::string_view table, const BaseChain& chain) {
-  auto request = batch.request(NFT_MSG_NEWCHAIN);
-  request.with_flags(NLM_F_CREATE).add(NFTA_CHAIN_TABLE, table).add(NFTA_CHAIN_NAME, chain.name);
-  request.nest(NFTA_CHAIN_HOOK, [&](Request& hook) {
-    hook.add_network_order(NFTA_HOOK_HOOKNUM, chain.hook);
-    hook.add_network_order(NFTA_HOOK_PRIORITY, static_cast<std::uint32_t>(NF_IP_PRI_RAW));
-  });
-  request.add(NFTA_CHAIN_TYPE, "filter");
+Request base_chain(const NfBatch& batch, std::string_view table, const BaseChain& chain) {
+  auto request = new_nf_chain(batch, table, chain.name);
+  add_hook(request, "filter", chain.hook, NF_IP_PRI_RAW);
   return request;
 }
 
-Request new_rule(const NfBatch& batch, std::string_view table, std::string_view chain, int family,
-                 Wanted wanted) {
-  auto request = batch.request(NFT_MSG_NEWRULE, wanted);
-  request.with_flags(NLM_F_CREATE | NLM_F_APPEND).add(NFTA_RULE_TABLE, table).add(NFTA_RULE_CHAIN, chain);
-  request.nest(NFTA_RULE_EXPRESSIONS, [family](Request& rule) {
-    add_tuple(rule, family);
-    add_expression(rule, "lookup", [](Request& data) {
-      data.add(NFTA_LOOKUP_SET, set_name);
-      data.add_network_order(NFTA_LOOKUP_SREG, std::uint32_t{NFT_REG32_00});
-    });
-    add_verdict(rule, NF_DROP);
+void add_expressions(Request& rule, int family) {
+  add_tuple(rule, family);
+  add_expression(rule, "lookup", [](Request& data) {
+    data.add(NFTA_LOOKUP_SET, set_name);
+    data.add_network_order(NFTA_LOOKUP_SREG, std::uint32_t{NFT_REG32_00});
   });
-  return request;
+  add_verdict(rule, NF_DROP);
 }
 
 Request set_elements(const NfBatch& batch, int message, std::string_view table, Wanted wanted) {
@@ -168,6 +152,14 @@ Request set_elements(const NfBatch& batch, int message, std::string_view table, 
 }
 
 }  // namespace
+
+DroppedPackets::DroppedPackets(TupleFilter* filter, std::span<const TrackedTuple> tuples) : filter_(filter) {
+  if (filter_ != nullptr) static_cast<void>(filter_->drop(tuples));
+}
+
+DroppedPackets::~DroppedPackets() {
+  if (filter_ != nullptr) static_cast<void>(filter_->drop({}));
+}
 
 boost::system::result<NfTupleFilter> NfTupleFilter::open() {
   auto socket = open_netfilter();
@@ -187,11 +179,15 @@ boost::system::result<NfTupleFilter> NfTupleFilter::open() {
 
 error_code NfTupleFilter::create(int family) const {
   NfBatch batch(family);
-  batch.add(new_table(batch, table_));
+  const auto rule = [&](const BaseChain& chain, Wanted wanted) {
+    return new_nf_rule(batch, table_, chain.name, wanted,
+                       [family](Request& added) { add_expressions(added, family); });
+  };
+  batch.add(owned_table(batch, table_));
   batch.add(new_set(batch, table_, family));
-  for (const auto& chain : base_chains) batch.add(new_chain(batch, table_, chain));
-  batch.add(new_rule(batch, table_, base_chains[0].name, family, Wanted::nothing));
-  return batch.commit(socket_.get(), new_rule(batch, table_, base_chains[1].name, family, Wanted::one));
+  for (const auto& chain : base_chains) batch.add(base_chain(batch, table_, chain));
+  batch.add(rule(base_chains[0], Wanted::nothing));
+  return batch.commit(socket_.get(), rule(base_chains[1], Wanted::one));
 }
 
 error_code NfTupleFilter::drop(std::span<const TrackedTuple> tuples) {

@@ -4,6 +4,7 @@
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +20,22 @@ class TupleFilter {
   virtual ~TupleFilter() = default;
   /// Drops packets with these tuples of one family, those of the previous call no more; none: no packets.
   [[nodiscard]] virtual boost::system::error_code drop(std::span<const TrackedTuple> tuples) = 0;
+};
+
+/// Connections to hand over while their packets are dropped: so many take about a millisecond.
+inline constexpr std::size_t max_dropped_connections = 32;
+
+/// Drops packets with these tuples as long as it lives. Best effort: without a filter, or if the kernel
+/// refuses, they pass, and one that arrives at the wrong moment may reset its connection.
+class DroppedPackets {
+ public:
+  DroppedPackets(TupleFilter* filter, std::span<const TrackedTuple> tuples);
+  DroppedPackets(const DroppedPackets&) = delete;
+  DroppedPackets& operator=(const DroppedPackets&) = delete;
+  ~DroppedPackets();
+
+ private:
+  TupleFilter* filter_;
 };
 
 /// A table of nf_tables in each family, with a set of tuples. It is owned by this object's socket: the kernel

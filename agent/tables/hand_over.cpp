@@ -45,9 +45,6 @@ RemainReason why_not(const Key& key) {
   return key.protocol == LB_SCTP ? RemainReason::sctp : RemainReason::forwarded;
 }
 
-/// Flows whose packets are dropped at the same time: so many are handed over in about a millisecond.
-constexpr std::size_t max_batch = 32;
-
 /// A flow on its way to conntrack.
 template <class Key, class Flow>
 struct Handed {
@@ -127,14 +124,14 @@ class Walk {
     const auto tracked = tracked_of(key, flow);
     if (!tracked) return count.leave(why_not(key), tuple_of(key));
     batch_.push_back({key, flow, *tracked, std::nullopt});
-    if (batch_.size() == max_batch) hand_batch(count);
+    if (batch_.size() == max_dropped_connections) hand_batch(count);
   }
 
   void hand_batch(HandOverCount& count) {
     if (batch_.empty()) return;
     std::vector<TrackedTuple> dropped;
     for (auto& each : batch_) add_dropped(dropped, each);
-    if (filter_ != nullptr) static_cast<void>(filter_->drop(dropped));
+    const DroppedPackets while_handed(filter_, dropped);
     for (const auto& each : batch_) {
       if (const auto error = give(each)) {
         count.refusal = error;
@@ -143,7 +140,6 @@ class Walk {
         ++count.handed;
       }
     }
-    if (filter_ != nullptr) static_cast<void>(filter_->drop({}));
     batch_.clear();
   }
 

@@ -20,7 +20,7 @@ NOT_EMULATED='~the figures of this process'
 level() {
 	(cd "$SLUICE_ROOT" && unset SLUICE_LONG &&
 		emulated "$SYSROOT" "$BUILD/tests/test_$1" --reporter compact "$NOT_EMULATED" >"$WORK/$1.log" 2>&1) || die "$1: $(tail -n 20 "$WORK/$1.log")"
-	printf '%s by emulation: %s\n' "$1" "$(tail -n 1 "$WORK/$1.log")"
+	printf '%s by emulation: %s\n' "$1" "$(grep 'All tests passed' "$WORK/$1.log")"
 }
 
 # programs LINE KERNEL: loads the programs and runs the packet tables in a machine with that kernel.

@@ -30,7 +30,7 @@ answers() {
 # away DEVICE: detaches its hooks, as another program may: a link, or, without TCX, a filter.
 away() {
 	local index link
-	if [[ " ${SLUICE_WITHOUT:-} " == *tcx* ]]; then
+	if [[ ${SLUICE_WITHOUT:-} == *tcx* ]]; then
 		lab_in node tc filter delete dev "$1" ingress
 		return
 	fi

@@ -97,6 +97,24 @@ struct Drained {
     return *count;
   }
   [[nodiscard]] std::uint32_t now() const { return assured.clock; }
+
+  /// conntrack's entries for one flow: the future one, and the one so far.
+  struct ByStack {
+    Tracked ours, stacks;
+  };
+  /// Adds a TCP flow that passes the stack after our translation, with the host's mark and source NAT.
+  ByStack add_by_stack() {
+    auto flow = flow4(1);
+    flow.track = expiry_test::track({LB_OPEN, now()}, LB_FORWARD);
+    flow.track.path = LB_PATH_STACK;
+    REQUIRE_FALSE(assured.flows4.put(key4(1, LB_TCP), flow, maps::Put::any));
+    const auto ours = agent::tracked_of(key4(1, LB_TCP), flow);
+    REQUIRE(ours);
+    Tracked stacks{.original = agent::reversed(ours->reply), .reply = ours->reply, .mark = 7};
+    stacks.reply.destination_port = 4711;
+    conntrack.entries = {stacks};
+    return {*ours, stacks};
+  }
 };
 
 std::size_t left(const HandOverCount& count, RemainReason reason) {
@@ -143,19 +161,11 @@ TEST_CASE("REL-84 a flow's packets are dropped while conntrack and we both trans
 
 TEST_CASE("REL-84 replies that the stack translates before us are dropped as the backend sends them") {
   Drained drained;
-  auto flow = flow4(1);
-  flow.track = expiry_test::track({LB_OPEN, drained.now()}, LB_FORWARD);
-  flow.track.path = LB_PATH_STACK;
-  REQUIRE_FALSE(drained.assured.flows4.put(key4(1, LB_TCP), flow, maps::Put::any));
-  const auto ours = agent::tracked_of(key4(1, LB_TCP), flow);
-  REQUIRE(ours);
-  Tracked stacks{.original = agent::reversed(ours->reply), .reply = ours->reply};
-  stacks.reply.destination_port = 4711;  // its source NAT
-  drained.conntrack.entries = {stacks};
+  const auto [ours, stacks] = drained.add_by_stack();
   bool dropped = false;
   drained.filter.at_end = [&] {
     dropped = drained.filter.drops(stacks.original) && drained.filter.drops(stacks.reply) &&
-              drained.filter.drops(agent::reversed(ours->original));
+              drained.filter.drops(agent::reversed(ours.original));
   };
   CHECK(drained.walk().handed == 1);
   CHECK(dropped);
@@ -200,15 +210,7 @@ TEST_CASE("REL-84 a flow that a packet refreshes during the walk is in use") {
 
 TEST_CASE("REL-84 where conntrack refuses a flow, the stack keeps its own entry for it") {
   Drained drained;
-  auto flow = flow4(1);
-  flow.track = expiry_test::track({LB_OPEN, drained.now()}, LB_FORWARD);
-  flow.track.path = LB_PATH_STACK;
-  REQUIRE_FALSE(drained.assured.flows4.put(key4(1, LB_TCP), flow, maps::Put::any));
-  const auto ours = agent::tracked_of(key4(1, LB_TCP), flow);
-  REQUIRE(ours);
-  Tracked stacks{.original = agent::reversed(ours->reply), .reply = ours->reply, .mark = 7};
-  stacks.reply.destination_port = 4711;  // its source NAT
-  drained.conntrack.entries = {stacks};
+  const auto stacks = drained.add_by_stack().stacks;
   drained.conntrack.refusals = 1;
   CHECK(left(drained.walk(), RemainReason::refused) == 1);
   REQUIRE(drained.conntrack.entries.size() == 1);
