@@ -177,20 +177,22 @@ void Frontends::remove_other(Claims& claims, Others::iterator which) {
 }
 
 /// Counts ClusterIPs at once and before the claims, some of which may be removed in this turn and added again
-/// in the next one: in between, an unchanged address must still count as a ClusterIP.
+/// in the next one: in between, an unchanged address must still count as a ClusterIP. Of two renewals that
+/// cancel each other out, both are reported, because services may have been planned between them.
 void Frontends::count_cluster_ips(const Renewal& renewal) {
-  const auto count = [this](const Part& part, int change) {
-    for (const auto& own : part.claims) {
-      if (own.kind != LB_CLUSTER_IP) continue;
-      cluster_ips_[own.key.address] += static_cast<std::uint32_t>(change);
-      changes_[own.key.address] += change;
+  std::map<k8s::Address, int> changes;
+  for (const auto& [part, change] : {std::pair(&renewal.added, 1), std::pair(&renewal.removed, -1)}) {
+    for (const auto& own : part->claims) {
+      if (own.kind == LB_CLUSTER_IP) changes[own.key.address] += change;
     }
-  };
-  count(renewal.added, 1);
-  count(renewal.removed, -1);
-  for (const auto& own : renewal.removed.claims) {
-    const auto at = cluster_ips_.find(own.key.address);
-    if (at != cluster_ips_.end() && at->second == 0) cluster_ips_.erase(at);
+  }
+  for (const auto& [address, change] : changes) {
+    const auto at = cluster_ips_.try_emplace(address, 0).first;
+    const bool was_one = at->second > 0;
+    at->second += static_cast<std::uint32_t>(change);
+    const bool is_one = at->second > 0;
+    if (was_one != is_one) changed_.insert(address);
+    if (!is_one) cluster_ips_.erase(at);
   }
 }
 
@@ -204,11 +206,8 @@ Frontends::Use Frontends::use_of(const Key& key, const std::string& service) con
 }
 
 std::vector<k8s::Address> Frontends::take_changed() {
-  std::vector<k8s::Address> changed;
-  for (const auto& [address, change] : std::exchange(changes_, {})) {
-    if (change != 0) changed.push_back(address);
-  }
-  return changed;
+  const auto changed = std::exchange(changed_, {});
+  return {changed.begin(), changed.end()};
 }
 
 std::vector<FrontendPlan> Frontends::held(const std::string& service, const ServicePortPlan& plan) const {

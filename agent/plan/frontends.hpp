@@ -62,7 +62,7 @@ class Frontends {
   enum class Use : std::uint8_t { none, cluster_ip, own };
   [[nodiscard]] Use use_of(const Key& key, const std::string& service) const;
 
-  /// Addresses that became a ClusterIP since the last call, or stopped being one; sorted.
+  /// Addresses that became a ClusterIP since the last call, or stopped being one, or both in turn; sorted.
   [[nodiscard]] std::vector<k8s::Address> take_changed();
 
   /// Number of claims that are currently lost.
@@ -132,7 +132,7 @@ class Frontends {
   boost::unordered_flat_map<Key, Claims, HashKey> by_key_;
   std::map<std::string, std::unique_ptr<Claimant>> claimants_;
   boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash> cluster_ips_;  ///< number of claims
-  std::map<k8s::Address, int> changes_;  ///< change in the number of claims to each ClusterIP
+  std::set<k8s::Address> changed_;                                                   ///< see take_changed()
   std::size_t lost_ = 0;
 };
 

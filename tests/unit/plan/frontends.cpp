@@ -80,6 +80,23 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   CHECK(table.use_of(at("10.96.0.1", 80), "b") == Use::none);
 }
 
+TEST_CASE("REL-36: an address that stopped being a ClusterIP has changed, even if it is one again") {
+  const auto a = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
+  const auto b = claiming("b", "10.96.0.1", 81, LB_CLUSTER_IP);
+  agent::Frontends table;
+  claim(table, "a", 1, std::vector{a});
+  claim(table, "a", 1, {});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  claim(table, "a", 1, std::vector{a});
+  static_cast<void>(table.take_changed());
+  claim(table, "a", 1, {});
+  claim(table, "a", 1, std::vector{a});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  claim(table, "b", 1, std::vector{b});
+  claim(table, "a", 1, {});
+  CHECK(table.take_changed().empty());
+}
+
 TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's claims are renewed in turns") {
   auto spec = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
   spec.plan.frontends.push_back({address("10.96.0.1"), 81, LB_CLUSTER_IP});
