@@ -21,8 +21,8 @@ inline constexpr const char* own_netns = "/proc/thread-self/ns/net";
 [[nodiscard]] std::vector<std::string> network_namespaces();
 
 /// Calls `act` in a network namespace and returns its result, or the reason why it was not called (EPERM:
-/// entering other namespaces needs CAP_SYS_ADMIN). The calling thread is back in its own namespace
-/// afterwards.
+/// entering other namespaces needs CAP_SYS_ADMIN; ENOENT: the file is gone, or no namespace's any more). The
+/// calling thread is back in its own namespace afterwards.
 [[nodiscard]] boost::system::error_code in_netns(const std::string& netns,
                                                  const std::function<boost::system::error_code()>& act);
 

@@ -190,7 +190,7 @@ struct SocketScene : PodScene {
     std::optional<std::uint64_t> reported;
     agent::StaleUdpSocketCloser sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
                                         [&](std::uint64_t count, const std::string& problem) {
-                                          CHECK(problem.empty());
+                                          CHECK(problem == std::string());
                                           reported = count;
                                         });
     sockets.backend_ended();
