@@ -33,6 +33,8 @@ struct Pair {
     shell("ip link add wire type veth peer name wire netns " + other.space().path());
     shell(fmt::format("ip address add {}{} dev wire && ip link set wire up", ends.here, bits));
     other.run(fmt::format("ip address add {}{} dev wire && ip link set wire up", ends.there, bits));
+    shell(await_carrier("wire"));
+    other.run(await_carrier("wire"));
     if (ends.family == AF_INET6) {
       shell(await_local_route(ends.here));
       other.run(await_local_route(ends.there));

@@ -109,6 +109,11 @@ std::string await_local_route(const std::string& address) {
       address);
 }
 
+std::string await_carrier(const std::string& device) {
+  return fmt::format("timeout 60 sh -c 'until ip link show {} | grep -q \"state UP\"; do sleep 0.01; done'",
+                     device);
+}
+
 Namespace Namespace::current() {
   return Namespace(maps::Fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)));
 }

@@ -20,6 +20,9 @@ void shell(const std::string& command);
 /// A shell command that waits until packets to this IPv6 address are local. The kernel adds the route after
 /// the address, by a worker, which may have to wait for the removal of other namespaces' devices.
 [[nodiscard]] std::string await_local_route(const std::string& address);
+/// A shell command that waits until a device has the carrier of its peer. A worker notices it, on a busy
+/// machine long after the peer is up, and until then the kernel drops what the device is to send.
+[[nodiscard]] std::string await_carrier(const std::string& device);
 
 /// A network namespace that the calling thread can enter.
 class Namespace {
