@@ -352,7 +352,9 @@ bool Cluster::claim(const std::string& service, WorkBudget& work) {
   auto& model = *models_.at(service);
   const auto touched = model.spec(node_, options_, frontends_, work);
   if (!touched) return false;
-  to_plan_.push_all(*touched);
+  for (const auto& other : *touched) {  // one that was touched in an earlier turn may be gone
+    if (models_.contains(other)) to_plan_.push(other);
+  }
   to_plan_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
   to_plan_.push(service);
   return true;

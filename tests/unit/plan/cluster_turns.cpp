@@ -315,6 +315,26 @@ TEST_CASE("an object that changes while its claims are made gets these, and then
   CHECK(bed.cluster.counts().lost_frontends == (goes ? 0 : 2));
 }
 
+TEST_CASE("a service may go after another's claims, still being made, have taken a frontend from it") {
+  Fixture bed;
+  auto weak = wide("weak", "10.96.0.1", 2);
+  weak.created = 2;
+  bed.cluster.upsert(weak);
+  bed.cluster.upsert(large("weak", 0, 1, 10));
+  bed.cluster.flush();
+  bed.turns();
+  auto strong = wide("strong", "10.0.0.3", 800);  // weak has an endpoint there, so it is planned meanwhile
+  strong.created = 1;
+  bed.cluster.upsert(strong);
+  bed.cluster.flush();
+  bed.cluster.erase_service(weak.key);
+  bed.cluster.erase_slice({"default", "weak-0"});
+  bed.cluster.flush();
+  bed.turns();
+  CHECK_FALSE(bed.record.services.contains("default/weak"));
+  CHECK(bed.record.services.at("default/strong").front()->frontends.size() == 801);
+}
+
 /// A service that changes between every two turns, and whose spec takes a whole turn.
 class Restless {
  public:
