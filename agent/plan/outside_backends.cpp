@@ -50,7 +50,7 @@ void OutsideBackends::take_next_service(WorkBudget& budget) {
 bool OutsideBackends::take_next_port() {
   while (ports_ < plans_.ports.size()) {
     const auto& port = plans_.ports[ports_++];
-    if (port && may_forward_external_clients(*port)) {
+    if (may_forward_external_clients(*port)) {
       port_ = port;
       at_ = port->backends.begin();
       return true;

@@ -17,9 +17,6 @@
 
 namespace lb::agent {
 
-/// The plans of one service, sorted by key.
-using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
-
 /// The cost to write `want` over `have`: one unit is about one system call. Backends, which are stores into
 /// mapped memory, cost a sixteenth if added or changed, and half if removed. Stops counting at `enough`.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,

@@ -51,10 +51,13 @@ struct ServicePortPlan {
 /// batch, which otherwise removes services that it does not contain.
 enum class PlanState : std::uint8_t { planned, waiting };
 
-/// The complete new plan of one Service object. Shared, because 100,000 backends are not copied.
+/// The plans of one service, sorted by key. Shared, because 100,000 backends are not copied.
+using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
+
+/// The complete new plan of one Service object.
 struct PlanChange {
-  std::string service;                                        ///< "namespace/name"
-  std::vector<std::shared_ptr<const ServicePortPlan>> ports;  ///< sorted by key; empty: removed
+  std::string service;  ///< "namespace/name"
+  ServicePlans ports;   ///< empty: removed
   PlanState state = PlanState::planned;
 };
 

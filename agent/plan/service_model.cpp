@@ -37,7 +37,6 @@ void ServiceModel::unset() {
 /// Abandons the plan under way.
 void ServiceModel::abandon_round() {
   if (!round_) return;
-  has_unreported_change_ = has_unreported_change_ || round_->change == Change::some;
   round_.reset();
   invalidate_endpoints();
 }
@@ -119,7 +118,6 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
     port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
-  has_unreported_change_ = has_unreported_change_ || kept < ports_.size();
   if (kept < ports_.size() && !skipped_.empty()) invalidate_endpoints();
   ports_ = std::move(ports);
   if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
@@ -141,17 +139,14 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
   }
-  const auto round = std::exchange(round_, std::nullopt);
-  Change change = round->change;
-  for (std::size_t at = 0; at < ports_.size(); ++at) {
-    if (std::exchange(ports_[at].plan, round->plans[at]) != round->plans[at]) change = Change::some;
-  }
-  return change;
+  const auto before = std::exchange(plans_, std::move(round_->plans));
+  round_.reset();
+  for (std::size_t at = 0; at < ports_.size(); ++at) ports_[at].plan = plans_[at];
+  return plans_ == before ? Change::none : Change::some;
 }
 
 ServiceModel::Round ServiceModel::begin() {
   Round round;
-  round.change = std::exchange(has_unreported_change_, false) ? Change::some : Change::none;
   const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
   round.is_resolved = endpoints == Endpoints::resolved;
   round.are_stale = endpoints == Endpoints::all_stale;
@@ -242,20 +237,14 @@ std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std:
 }
 
 void ServiceModel::count_no_local(NoLocal& counts) const {
-  for (const auto& port : ports_) {
-    if (!port.plan || port.plan->policy.local_empty != LB_DROP) continue;
+  for (const auto& plan : plans_) {
+    if (plan->policy.local_empty != LB_DROP) continue;
     const auto in_local = [](const BackendPlan& backend) { return backend.in_local && backend.weight > 0; };
-    if (std::ranges::any_of(port.plan->backends, in_local)) continue;
-    const std::size_t family = port.plan->key.family == LB_IPV4 ? 0 : 1;
-    counts.internal.at(family) += port.plan->policy.internal == LB_LOCAL ? 1 : 0;
-    counts.external.at(family) += port.plan->policy.external == LB_LOCAL ? 1 : 0;
+    if (std::ranges::any_of(plan->backends, in_local)) continue;
+    const std::size_t family = plan->key.family == LB_IPV4 ? 0 : 1;
+    counts.internal.at(family) += plan->policy.internal == LB_LOCAL ? 1 : 0;
+    counts.external.at(family) += plan->policy.external == LB_LOCAL ? 1 : 0;
   }
-}
-
-PlanChange ServiceModel::plans() const {
-  PlanChange change{name_, {}};
-  for (const auto& port : ports_) change.ports.push_back(port.plan);
-  return change;
 }
 
 /// A Service of another proxy has no spec, and no health check here.

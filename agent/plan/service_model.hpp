@@ -66,7 +66,7 @@ class ServiceModel {
   [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
   /// Whether there is neither an object nor a slice nor a plan.
   [[nodiscard]] bool is_empty() const noexcept {
-    return !service_ && slices_.empty() && ports_.empty() && !round_;
+    return !service_ && slices_.empty() && ports_.empty() && plans_.empty() && !round_;
   }
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
   /// The number of tables of consistent selection that each service port needs; empty if the service selects
@@ -97,7 +97,7 @@ class ServiceModel {
   [[nodiscard]] bool is_under_way() const noexcept { return round_.has_value(); }
   void count_no_local(NoLocal& counts) const;
   /// The plans of the last replan().
-  [[nodiscard]] PlanChange plans() const;
+  [[nodiscard]] PlanChange plans() const { return {name_, plans_}; }
   /// The response to external load balancers; nullopt for a service without a health-check node port. Needs
   /// draft_spec(), but neither spec() nor replan(): its endpoints are known once its slices are. The first
   /// call reads all slices and spends `work`; later the endpoints are counted as slices are added and
@@ -115,7 +115,7 @@ class ServiceModel {
     PortSpec spec;
     Seen seen = Seen::never;
     CandidateList candidates;
-    std::shared_ptr<const ServicePortPlan> plan;
+    std::shared_ptr<const ServicePortPlan> plan;  ///< of the last replan() with this port; null: none
   };
 
   void adopt(std::vector<PortSpec> specs);
@@ -134,8 +134,7 @@ class ServiceModel {
     std::size_t port = 0;          ///< the port that takes in slices, starting at `slice`
     std::size_t slice = 0;
     std::size_t planned = 0;  ///< number of planned ports
-    std::vector<std::shared_ptr<const ServicePortPlan>> plans;
-    Change change = Change::none;
+    ServicePlans plans;
   };
 
   [[nodiscard]] Round begin();
@@ -156,8 +155,8 @@ class ServiceModel {
   std::optional<ServiceSpec> draft_;     ///< draft of the next spec
   std::optional<ServiceSpec> claiming_;  ///< the spec whose claims are under way
   Endpoints endpoints_ = Endpoints::resolved;
-  bool has_unreported_change_ = false;  ///< ports were removed, or a plan with changes was abandoned
-  std::vector<Port> ports_;             ///< sorted by key
+  std::vector<Port> ports_;  ///< sorted by key
+  ServicePlans plans_;       ///< of the last replan(); a later spec() may have other ports
   std::vector<std::string> spec_complaints_;
   std::vector<std::string> over_limit_;  ///< those of spec_complaints_ about the limit
   std::map<std::string, std::shared_ptr<const CompactSlice>> slices_;

@@ -5,7 +5,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,8 +17,6 @@ namespace lb::agent {
 
 class PlannedServices final : private PlanSink {
  public:
-  using Ports = std::vector<std::shared_ptr<const ServicePortPlan>>;
-
   /// Throws StartError if the source cannot be read at all; `options` must outlive this.
   explicit PlannedServices(const AgentOptions& options);
 
@@ -29,7 +26,7 @@ class PlannedServices final : private PlanSink {
   void follow(std::chrono::milliseconds time);
 
   /// The planned services by "namespace/name".
-  [[nodiscard]] const std::map<std::string, Ports>& services() const noexcept { return services_; }
+  [[nodiscard]] const std::map<std::string, ServicePlans>& services() const noexcept { return services_; }
   /// "the API at https://10.0.0.1:6443"
   [[nodiscard]] const std::string& source() const { return inputs_.text(); }
   /// Skipped parts of objects, with reasons; one line each.
@@ -42,7 +39,7 @@ class PlannedServices final : private PlanSink {
 
   boost::asio::io_context context_{1};
   Inputs inputs_;
-  std::map<std::string, Ports> services_;
+  std::map<std::string, ServicePlans> services_;
   std::set<std::string> complaints_;
   std::string last_complaint_;
   bool planned_ = false;

@@ -9,20 +9,20 @@
 #include <vector>
 
 #include "agent/plan/cluster.hpp"
-#include "build.hpp"
 #include "cluster_record.hpp"
+#include "random_objects.hpp"
 #include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {
 
-/// A small cluster in which objects often conflict: few names, few addresses, few ports.
+/// A small cluster whose objects change.
 class World {
  public:
-  explicit World(std::uint32_t seed) : random_(seed) {}
+  explicit World(std::uint32_t seed) : draw_(seed) {}
 
   void change(agent::Cluster& cluster) {
-    switch (below(8)) {
+    switch (draw_.below(8)) {
       case 0:
       case 1:
         return change_service(cluster);
@@ -47,78 +47,30 @@ class World {
   }
 
  private:
-  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
-  std::uint16_t pick_number(const std::vector<std::uint16_t>& from) {
-    return from.at(below(static_cast<std::uint32_t>(from.size())));
-  }
-  std::string pick(const std::vector<std::string>& from) {
-    return from.at(below(static_cast<std::uint32_t>(from.size())));
-  }
-
   void change_service(agent::Cluster& cluster) {
-    const auto name = pick({"a", "b", "c"});
-    if (below(4) == 0) {
+    const auto name = draw_.service_name();
+    if (draw_.below(4) == 0) {
       services_.erase(name);
       return cluster.erase_service({"default", name});
     }
-    auto made = service();
-    made.key.name = name;
-    made.created = below(3);
-    made.headless = below(8) == 0;
-    made.cluster_ips = {address("10.96.0." + std::to_string(below(3)))};
-    if (below(2) == 0) made.cluster_ips.push_back(address("fd96::1"));
-    if (below(2) == 0) made.load_balancer_ips = {address("192.0.2." + std::to_string(below(2)))};
-    if (below(2) == 0) made.external_ips = {address("192.0.2." + std::to_string(below(3)))};
-    if (below(3) == 0) made.source_ranges = {prefix("192.0.2.1/32"), prefix("198.51.100.0/24")};
-    if (below(3) == 0) made.internal_policy = k8s::TrafficPolicy::local;
-    if (below(2) == 0) made.external_policy = k8s::TrafficPolicy::local;
-    if (below(4) == 0)
-      made.topology_keys = {"topology.kubernetes.io/region", pick({"*", "kubernetes.io/hostname"})};
-    made.ports = {{"http", k8s::Protocol::tcp, 80, static_cast<std::uint16_t>(30080 * below(2))}};
-    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53, 0});
+    const auto made = draw_.service_named(name);
     services_.insert_or_assign(name, made);
     cluster.upsert(made);
   }
 
   void change_slice(agent::Cluster& cluster) {
-    const auto name = pick({"s1", "s2", "s3", "s4", "s5"});
-    if (below(6) == 0) {
+    const auto name = draw_.slice_name();
+    if (draw_.below(6) == 0) {
       slices_.erase(name);
       return cluster.erase_slice({"default", name});
     }
-    k8s::EndpointSlice made;
-    made.key = {"default", name};
-    made.service = pick({"a", "b", "c", ""});
-    made.family = below(3) == 0 ? k8s::Family::ipv6 : k8s::Family::ipv4;
-    made.weight = static_cast<std::uint8_t>(below(3));
-    made.ports = {{"http", k8s::Protocol::tcp, pick_number({80, 8080, 8081})}};
-    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53});
-    const bool hints = below(2) == 0;
-    for (auto left = below(6); left > 0; --left)
-      made.endpoints.push_back(random_endpoint(made.family, hints));
+    const auto made = draw_.slice_named(name);
     slices_.insert_or_assign(name, made);
     cluster.upsert(made);
   }
 
-  k8s::Endpoint random_endpoint(k8s::Family family, bool hints) {
-    auto text = pick(family == k8s::Family::ipv4
-                         ? std::vector<std::string>{"10.1.0.", "10.1.0.", "10.96.0.", "192.0.2."}
-                         : std::vector<std::string>{"fd01::", "fd01::", "fd96::"});
-    text += std::to_string(below(12));
-    text += pick({"", "", " unready", " unready terminating", " terminating", " unready unserving"});
-    text += pick({"", " node=this", " node=peer"});
-    text += pick({"", " zone=zone-a", " zone=zone-b"});
-    text += pick({"", " label=topology.kubernetes.io/region:north"});
-    if (hints) text += pick({" for-zone=zone-a", " for-zone=zone-b", " for-zone=zone-a for-node=this"});
-    return endpoint(text);
-  }
-
   void change_node(agent::Cluster& cluster) {
-    k8s::Node made;
-    made.name = pick({"this", "peer"});
-    made.labels = {{"topology.kubernetes.io/region", pick({"north", "south"})}};
-    if (below(3) != 0) made.labels.emplace_back("topology.kubernetes.io/zone", pick({"zone-a", "zone-b"}));
-    made.internal_ips = {address("192.0.2." + std::to_string(below(3)))};
+    const auto made = draw_.node();
     if (made.name == "this") {
       node_.labels = made.labels;
       node_.zone = made.labels.size() > 1 ? made.labels.back().second : "";
@@ -186,7 +138,7 @@ class World {
     return false;
   }
 
-  std::mt19937 random_;
+  RandomObjects draw_;
   std::map<std::string, k8s::Service> services_;
   std::map<std::string, k8s::EndpointSlice> slices_;
   agent::NodeView node_ = [] {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,8 +42,7 @@ class Record final : public agent::PlanSink {
     return all;
   }
 
-  using Ports = std::vector<std::shared_ptr<const agent::ServicePortPlan>>;
-  std::map<std::string, Ports> services;
+  std::map<std::string, agent::ServicePlans> services;
   std::vector<agent::PlanChange> last;
   std::vector<agent::Batch> batches;
   int empty_changes = 0;  ///< changes equal to the recorded state (SEM-87)
