@@ -59,12 +59,16 @@ upgraded() {
 	switch_ends
 }
 
+# established NAME: `kubectl wait` fails as long as a definition's conditions are null.
+established() {
+	[[ $(kubectl get "customresourcedefinition/$1.monitoring.coreos.com" \
+		-o jsonpath='{.status.conditions[?(@.type=="Established")].status}') == True ]]
+}
+
 definitions() {
 	local name
 	kubectl create -f "$MONITORING/definitions" >/dev/null
-	for name in podmonitors prometheusrules; do
-		kubectl wait --for=condition=Established "customresourcedefinition/$name.monitoring.coreos.com" --timeout=30s
-	done
+	for name in podmonitors prometheusrules; do lab_wait 30 established "$name" || die "the definition of $name is not established"; done
 }
 
 query() { lab_in control curl -fsS -m 5 -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r "$2"; }
