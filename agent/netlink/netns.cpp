@@ -54,12 +54,6 @@ std::int32_t number_of(int socket, const std::string& file) {
   return number;
 }
 
-bool are_of_one_file_system(int one, int other) {
-  struct stat first{};
-  struct stat second{};
-  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev;
-}
-
 bool may_enter_others() {
   const auto own = open_netns(own_netns);
   return own && ::setns(own.get(), CLONE_NEWNET) == 0;
@@ -86,7 +80,8 @@ std::vector<std::string> network_namespaces() {
 }
 
 // A thread that cannot return to its namespace is useless. Our own namespace is not entered, so it needs no
-// privilege. Whoever removes a named namespace unmounts its file first: what is found then is a plain file.
+// privilege. Whoever removes a named namespace unmounts its file first; setns() says EINVAL to the plain file
+// that is found then.
 error_code in_netns(const std::string& netns, const std::function<error_code()>& act) {
   if (netns == own_netns) {
     return act();
@@ -97,8 +92,7 @@ error_code in_netns(const std::string& netns, const std::function<error_code()>&
     return last_error();
   }
   if (::setns(there.get(), CLONE_NEWNET) != 0) {
-    const auto error = last_error();
-    return are_of_one_file_system(own.get(), there.get()) ? error : system_error(ENOENT);
+    return system_error(errno == EINVAL ? ENOENT : errno);
   }
   const auto error = act();
   if (::setns(own.get(), CLONE_NEWNET) != 0) {
