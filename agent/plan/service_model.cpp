@@ -102,7 +102,7 @@ bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& a
          std::ranges::any_of(addresses, [this](const auto& address) { return blocks_.may_have(address); });
 }
 
-/// Keeps the endpoints and the plan of every unchanged port.
+/// Keeps the endpoints of every unchanged port.
 void ServiceModel::adopt(std::vector<PortSpec> specs) {
   std::vector<Port> ports;
   ports.reserve(specs.size());
@@ -132,17 +132,23 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
   while (round_->planned < ports_.size()) {
     if (budget.is_over()) return std::nullopt;
     const std::size_t at = round_->planned++;
-    const auto& port = ports_[at];
-    auto held = frontends.held(name_, port.spec.plan);
-    budget.spend(units_per_port + port.spec.plan.frontends.size() / checks_per_unit);
-    const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
-                       port.plan->policy.selection == selection_of(at);
-    round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
+    const auto& wanted = ports_[at].spec.plan;
+    auto held = frontends.held(name_, wanted);
+    budget.spend(units_per_port + wanted.frontends.size() / checks_per_unit);
+    auto last = last_plan(wanted.key);
+    const bool stays =
+        round_->is_resolved && last && last->frontends == held && last->policy.selection == selection_of(at);
+    round_->plans.push_back(stays ? std::move(last) : replan(at, std::move(held), std::move(last), budget));
   }
   const auto before = std::exchange(plans_, std::move(round_->plans));
   round_.reset();
-  for (std::size_t at = 0; at < ports_.size(); ++at) ports_[at].plan = plans_[at];
   return plans_ == before ? Change::none : Change::some;
+}
+
+ServiceModel::Plan ServiceModel::last_plan(const ServicePortKey& key) const {
+  const auto at =
+      std::ranges::lower_bound(plans_, key, {}, [](const Plan& plan) -> const auto& { return plan->key; });
+  return at != plans_.end() && (*at)->key == key ? *at : nullptr;
 }
 
 ServiceModel::Round ServiceModel::begin() {
@@ -225,14 +231,15 @@ lb_selection ServiceModel::selection_of(std::size_t port) const {
   return port < granted_ ? ports_[port].spec.plan.policy.selection : LB_RANDOM;
 }
 
-std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held,
-                                                            WorkBudget& budget) {
+/// Returns `last` if nothing has changed.
+ServiceModel::Plan ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held, Plan last,
+                                        WorkBudget& budget) {
   auto& port = ports_[at];
   auto plan = complete(port.spec, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
   budget.spend(plan.backends.size() / 4);  // two ports of 100,000 backends are too much for a turn
-  if (port.plan && *port.plan == plan) return port.plan;
+  if (last && *last == plan) return last;
   return std::make_shared<const ServicePortPlan>(std::move(plan));
 }
 

@@ -115,8 +115,8 @@ class ServiceModel {
     PortSpec spec;
     Seen seen = Seen::never;
     CandidateList candidates;
-    std::shared_ptr<const ServicePortPlan> plan;  ///< of the last replan() with this port; null: none
   };
+  using Plan = ServicePlans::value_type;
 
   void adopt(std::vector<PortSpec> specs);
   [[nodiscard]] bool has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const;
@@ -145,8 +145,9 @@ class ServiceModel {
   void retire(const std::string& slice);
   [[nodiscard]] bool has_health_check() const noexcept;
   [[nodiscard]] lb_selection selection_of(std::size_t port) const;
-  std::shared_ptr<const ServicePortPlan> replan(std::size_t at, std::vector<FrontendPlan> held,
-                                                WorkBudget& budget);
+  /// The plan of this port from the last replan(); null: it had none.
+  [[nodiscard]] Plan last_plan(const ServicePortKey& key) const;
+  [[nodiscard]] Plan replan(std::size_t at, std::vector<FrontendPlan> held, Plan last, WorkBudget& budget);
 
   std::string name_;
   AddressBlocks& blocks_;

@@ -41,8 +41,6 @@ TEST_CASE("REL-93: the plans are those of the last planning, whatever ports the 
   bed.model.set(two);
   bed.spec();
   CHECK(bed.model.plans().ports == before);
-  agent::NoLocal counts;
-  bed.model.count_no_local(counts);
   CHECK(bed.replan() == agent::Change::some);
   CHECK(bed.model.plans().ports.size() == 2);
 
@@ -52,6 +50,18 @@ TEST_CASE("REL-93: the plans are those of the last planning, whatever ports the 
   CHECK_FALSE(bed.model.is_empty());
   CHECK(bed.replan() == agent::Change::some);
   CHECK(bed.model.is_empty());
+  CHECK(bed.replan() == agent::Change::none);
+}
+
+TEST_CASE("SEM-87: a port that goes and comes again between two plannings is no change") {
+  Model bed;
+  bed.model.set(service());
+  bed.spec();
+  CHECK(bed.replan() == agent::Change::some);
+  bed.model.unset();
+  bed.spec();
+  bed.model.set(service());
+  bed.spec();
   CHECK(bed.replan() == agent::Change::none);
 }
 
