@@ -33,6 +33,11 @@ namespace {
   throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
+/// A shell command that waits for another one to succeed.
+std::string await(const std::string& condition) {
+  return fmt::format("timeout 60 sh -c 'until {}; do sleep 0.01; done'", condition);
+}
+
 std::string cgroup_mount() {
   std::ifstream mounts("/proc/self/mounts");
   std::string device;
@@ -104,14 +109,11 @@ std::string shell_output(const std::string& command) {
 }
 
 std::string await_local_route(const std::string& address) {
-  return fmt::format(
-      "timeout 60 sh -c 'until ip -6 route show table local | grep -q \"local {} \"; do sleep 0.01; done'",
-      address);
+  return await(fmt::format("ip -6 route show table local | grep -q \"local {} \"", address));
 }
 
 std::string await_carrier(const std::string& device) {
-  return fmt::format("timeout 60 sh -c 'until ip link show {} | grep -q \"state UP\"; do sleep 0.01; done'",
-                     device);
+  return await(fmt::format("ip link show {} | grep -q \"state UP\"", device));
 }
 
 Namespace Namespace::current() {

@@ -88,6 +88,12 @@ class World {
     cluster_->take_turn();
   }
 
+  template <class Object>
+  void put(std::map<std::string, Object>& known, const std::string& name, Object made) {
+    known.insert_or_assign(name, made);
+    cluster_->upsert(std::move(made));
+  }
+
   void change_service() {
     const auto name = draw_.service_name();
     if (draw_.below(3) == 0) {
@@ -104,8 +110,7 @@ class World {
       made.external_ips.push_back(address("192.0.2." + std::to_string(draw_.below(12))));
       made.external_ips.push_back(address("198.51.100." + std::to_string(left)));
     }
-    services_.insert_or_assign(name, made);
-    cluster_->upsert(std::move(made));
+    put(services_, name, std::move(made));
   }
 
   void change_slice() {
@@ -114,9 +119,7 @@ class World {
       slices_.erase(name);
       return cluster_->erase_slice({"default", name});
     }
-    auto made = draw_.slice_named(name);
-    slices_.insert_or_assign(name, made);
-    cluster_->upsert(std::move(made));
+    put(slices_, name, draw_.slice_named(name));
   }
 
   void change_node() {
@@ -126,8 +129,8 @@ class World {
       return cluster_->erase_node("peer");
     }
     auto made = draw_.node();
-    nodes_.insert_or_assign(made.name, made);
-    cluster_->upsert(std::move(made));
+    const auto name = made.name;
+    put(nodes_, name, std::move(made));
   }
 
   /// A source reports its Nodes again where other labels are needed.
