@@ -4,11 +4,10 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <string>
 
 #include "agent/datapath/coexistence.hpp"
-#include "agent/netlink/nf_table_watch.hpp"
+#include "agent/datapath/kept_table.hpp"
 #include "agent/programs/features.hpp"
 
 namespace lb::agent {
@@ -19,20 +18,16 @@ class ConntrackTracking {
   ConntrackTracking(boost::asio::io_context& context, const Features& features, Coexistence& coexistence,
                     std::string table);
 
-  /// Creates the table now, before programs are attached, and again as soon as it is deleted. Also checks
-  /// every half minute, in case the kernel sends no notifications. If programs do not look up conntrack,
+  /// Makes the table now, before programs are attached, and keeps it. If programs do not look up conntrack,
   /// removes an earlier agent's table.
   void start();
 
  private:
-  void ensure();
+  void check();
 
-  boost::asio::steady_timer timer_;
-  NfTableWatch watch_;
   const Features& features_;
   Coexistence& coexistence_;
-  std::string table_;
-  std::string problem_;  ///< last logged problem
+  KeptTable table_;
 };
 
 }  // namespace lb::agent

@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "agent/base/repeat.hpp"
 #include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/netlink/tracked.hpp"
 #include "agent/tables/switch_over.hpp"
@@ -22,7 +20,6 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::chrono::seconds check_interval{30};
 constexpr std::array families = {AF_INET, AF_INET6};
 
 lb_frontend_key frontend_of(const TrackedTuple& tuple) {
@@ -49,13 +46,13 @@ void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& ba
 }  // namespace
 
 KubeProxyFlows::KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table)
-    : timer_(context), watch_(context, table, [this] { check(); }), maps_(maps), table_(std::move(table)) {}
+    : maps_(maps),
+      table_(context, std::move(table), keep_nat,
+             "connections that kube-proxy began may end when its rules go", [this] { check(); }) {}
 
 void KubeProxyFlows::start() {
-  held_ = !families_with(table_).empty();
-  watch_.start();
-  check();
-  repeat(timer_, check_interval, [this] { check(); });
+  held_ = table_.exists();
+  table_.start();
 }
 
 boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
@@ -102,26 +99,19 @@ bool KubeProxyFlows::any_left() const {
 }
 
 bool KubeProxyFlows::keep_table() {
-  const auto error = keep_in_both_families(keep_nat, table_);
-  const auto problem = error ? error.message() : std::string();
-  if (problem != problem_ && !problem.empty()) {
-    spdlog::warn(
-        "cannot make the nftables table {}: {}; connections that kube-proxy began may end when its rules go",
-        table_, problem);
-  }
-  problem_ = problem;
-  if (problem.empty() && !std::exchange(held_, true)) {
+  if (!table_.make()) return false;
+  if (!std::exchange(held_, true)) {
     spdlog::info(
         "connections that kube-proxy began go on by conntrack, which the nftables table {} keeps translating",
-        table_);
+        table_.name());
   }
-  return problem.empty();
+  return true;
 }
 
 void KubeProxyFlows::remove_table() {
-  remove_kept(table_);
+  table_.remove();
   held_ = false;
-  spdlog::info("no connection that kube-proxy began is left: the nftables table {} is gone", table_);
+  spdlog::info("no connection that kube-proxy began is left: the nftables table {} is gone", table_.name());
 }
 
 }  // namespace lb::agent

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <string>
 
+#include "agent/datapath/kept_table.hpp"
 #include "agent/kube_proxy/presence.hpp"
-#include "agent/netlink/nf_table_watch.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
@@ -33,14 +32,11 @@ class KubeProxyFlows {
   [[nodiscard]] bool keep_table();
   void remove_table();
 
-  boost::asio::steady_timer timer_;
-  NfTableWatch watch_;
   maps::MapSet& maps_;
-  std::string table_;
+  KeptTable table_;
   KubeProxyRules rules_;
   bool checked_ = false;
-  bool held_ = false;
-  std::string problem_;  ///< last logged problem
+  bool held_ = false;  ///< the table exists
 };
 
 }  // namespace lb::agent
