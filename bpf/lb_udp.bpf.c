@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Closes connected UDP sockets whose backend is gone, or whose service had no backend when they connected and
- * has one now: their next call fails with ECONNABORTED, as if the host had refused, and the client can
- * connect again (SEM-46). Run over all UDP sockets of one network namespace, whenever UDP services change.
+ * Closes connected UDP sockets whose backend or frontend is gone, or whose service had no backend when they
+ * connected and has one now: their next call fails with ECONNABORTED, as if the host had refused, and the
+ * client can connect again (SEM-46). Run over all UDP sockets of one network namespace, whenever UDP services
+ * change.
  */
 #include <linux/bpf.h>
 
@@ -79,10 +80,18 @@ static __always_inline int lb_would_serve(const struct lb_pair *pair)
 	return lb_set_load(service, scope).count > 0;
 }
 
-/* Whether the pair's backend is gone, or the pair has none and there is one now. */
+/* Whether the frontend is still the pair's service's. */
+static __always_inline int lb_has_frontend(const struct lb_pair *pair)
+{
+	struct lb_frontend frontend;
+
+	return lb_frontend_of(pair, &frontend) && frontend.service == pair->service;
+}
+
+/* Whether the pair's backend or frontend is gone, or the pair has no backend and there is one now. */
 static __always_inline int lb_is_outdated(const struct lb_pair *pair)
 {
-	return pair->backend ? !lb_still_serves(pair) : lb_would_serve(pair);
+	return pair->backend ? !lb_still_serves(pair) || !lb_has_frontend(pair) : lb_would_serve(pair);
 }
 
 /* Whether the backend of the socket's pair is gone. A socket without a pair of ours is not closed. */

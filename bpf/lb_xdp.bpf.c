@@ -58,15 +58,20 @@ static __always_inline int lb_sends_by(__u32 device)
 
 /*
  * Whether a known flow's packet can be sent now, by the flow's device. The link-layer addresses are then in
- * the FIB's result. The first packet's route was just looked up with the client's source address, because the
- * kernel routes before it changes the source.
+ * the FIB's result. The device was found with the client's source address, because the kernel routes before it
+ * changes the source: of two equal routes the FIB may choose the other one for the node's address.
  */
 static __always_inline int lb_fib_cache_entry(struct xdp_md *xdp, struct lb_scratch *scratch)
 {
-	if (lb_find_next_hop(xdp, scratch) != LB_NEXT_HOP_REDIRECT ||
-	    lb_route(xdp, scratch, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
+	long result;
+
+	if (lb_find_next_hop(xdp, scratch) != LB_NEXT_HOP_REDIRECT)
 		return 0;
-	if (scratch->fib.ifindex != scratch->flow.track.device || !lb_sends_by(scratch->fib.ifindex))
+	result = lb_route(xdp, scratch, LB_KEEP_SOURCE);
+	if (lb_names_device(scratch, result) && scratch->fib.ifindex != scratch->flow.track.device)
+		result = lb_route(xdp, scratch, LB_ASK_DEVICE);
+	if (result != BPF_FIB_LKUP_RET_SUCCESS || scratch->fib.ifindex != scratch->flow.track.device ||
+	    !lb_sends_by(scratch->fib.ifindex))
 		return 0;
 	lb_fib_cache_store(scratch);
 	return 1;
@@ -130,9 +135,8 @@ static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md 
 		return lb_fastpath_end(outcome, LB_FASTPATH_PASSED);
 	if (outcome == LB_OUTCOME_NONE)
 		return LB_FASTPATH_UNDECIDED;
-	entry = lb_fib_cache_find(&fast.flow.leaving, uplink, fast.packet.length);
-	if (!entry || entry->egress_ifindex != fast.flow.track.device ||
-	    bpf_redirect_map(&lb_devmap, entry->egress_ifindex, XDP_PASS) != XDP_REDIRECT)
+	entry = lb_fib_cache_find(&fast.flow.leaving, uplink, fast.flow.track.device, fast.packet.length);
+	if (!entry || bpf_redirect_map(&lb_devmap, entry->egress_ifindex, XDP_PASS) != XDP_REDIRECT)
 		return LB_FASTPATH_UNDECIDED;
 	if (lb_xdp_write(xdp, &fast.packet, &fast.flow.leaving, entry->ethernet, entry->ethernet + ETH_ALEN))
 		return lb_fastpath_end(LB_OUTCOME_rewrite_failed, LB_FASTPATH_DROPPED);

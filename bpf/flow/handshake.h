@@ -16,9 +16,23 @@
 /*
  * The time (lb_clock) until which packets in mid-connection without an entry in lb_flows may belong to an
  * unassured flow: one opened mid-stream, by a SYN with data, or directly to a backend, or one that did not
- * fit into lb_flows.
+ * fit into lb_flows. Each packet in mid-connection that leaves its flow unassured postpones it.
  */
 __u32 lb_midstream_until __weak;
+
+static __always_inline int lb_is_ongoing(const struct lb_packet *packet)
+{
+	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
+}
+
+/* Written once a second at most, so that its cache line stays clean. */
+static __always_inline void lb_expect_midstream(void)
+{
+	__u32 until = lb_clock() + lb_config.unassured_seconds;
+
+	if (lb_midstream_until != until)
+		lb_midstream_until = until;
+}
 
 enum lb_insert_result { LB_INSERT_REFUSED, LB_INSERT_ADDED, LB_INSERT_EXISTED, LB_INSERT_DISPLACED };
 
@@ -72,6 +86,24 @@ static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
 		mine->number = 0;
 }
 
+/*
+ * Notes in both entries that the flow is proved two-way, because later packets may not show it: a client
+ * acknowledges the SYN-ACK alone only until the server sends data. SCTP's packets always have the tag.
+ */
+static __always_inline void lb_keep_proof(struct lb_scratch *scratch)
+{
+	struct lb_track *live;
+
+	if (scratch->packet.tuple.protocol != LB_TCP)
+		return;
+	live = lb_flow_find(LB_UNASSURED, &scratch->packet.tuple, &scratch->existing);
+	if (live && lb_same_tuple(&scratch->existing.leaving, &scratch->flow.leaving))
+		live->number = LB_PROVED;
+	live = lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing);
+	if (live && lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
+		live->number = LB_PROVED;
+}
+
 /* Adds both entries or none: the reply's first, so that no forward packet is translated without a way back. */
 static __always_inline enum lb_insert_result lb_assure_entries(struct lb_scratch *scratch)
 {
@@ -112,7 +144,7 @@ LB_FUNCTION int lb_assure(void)
 		return 1;
 	}
 	if (settled == LB_INSERT_REFUSED)
-		lb_midstream_until = lb_clock() + lb_config.unassured_seconds;
+		lb_keep_proof(scratch);
 	lb_count(LB_OUTCOME_assure_failed);
 	return 0;
 }
@@ -170,61 +202,104 @@ static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 
 	if (scratch->packet.tuple.protocol == LB_UDP)
 		return track->direction == LB_REPLY;
-	if (scratch->packet.step != LB_STEP_DATA && scratch->packet.step != LB_STEP_FIN)
+	if (!lb_is_ongoing(&scratch->packet))
 		return 0;
+	if (track->number == LB_PROVED)
+		return 1;
 	if (track->direction == LB_REPLY)
-		return track->state == LB_OPENING && track->number == 1;
+		return track->state == LB_OPENING && track->number == LB_NO_HANDSHAKE;
 	/* A forged FIN or RST in between does not prevent the assurance. */
-	return track->state != LB_OPENING && track->number != 1 &&
-	       lb_acknowledges(track, scratch->packet.ack);
+	return track->number > LB_PROVED && lb_acknowledges(track, scratch->packet.ack);
 }
 
-static __always_inline int lb_has_reply(struct lb_scratch *scratch)
+/* The reply entry of a forward packet's flow; NULL if it was evicted or is too old. */
+static __always_inline struct lb_track *lb_reply_find(struct lb_scratch *scratch)
 {
+	struct lb_track *live;
+
 	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
 	lb_reverse(&scratch->packet.tuple, &scratch->existing_reply);
-	return lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing) &&
-	       lb_same_tuple(&scratch->existing.leaving, &scratch->existing_reply);
+	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
+	return live && lb_same_tuple(&scratch->existing.leaving, &scratch->existing_reply) ? live : NULL;
 }
 
 /*
- * Whether an unassured one-way flow still has its reply entry and, checked once a second, its backend. The
- * LRU may have evicted the reply entry: it is added again, or the flow starts again. Looking it up for each
- * packet keeps it as long as this entry.
+ * Whether an unassured flow still has its reply entry and, checked once a second, its backend. The LRU may
+ * have evicted the reply entry: it is added again, or the flow starts again. It is kept as long as this
+ * entry: by the first packet of each second, in one-way flows by each packet.
  */
 static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {
-	if (scratch->packet.tuple.protocol != LB_UDP || scratch->flow.track.direction != LB_FORWARD)
+	int one_way = scratch->packet.tuple.protocol == LB_UDP;
+	struct lb_track *reply;
+
+	if (scratch->flow.track.direction != LB_FORWARD || (!one_way && !new_second))
 		return 1;
-	if (!new_second && lb_has_reply(scratch))
+	reply = one_way && new_second ? NULL : lb_reply_find(scratch);
+	if (reply) {
+		lb_flow_touch(reply, &scratch->existing.track, lb_clock());
 		return 1;
+	}
 	if (lb_abandoned(scratch))
 		return 0;
 	lb_other_entry(scratch);
-	return lb_claim_tuple() == LB_CLAIMED;
+	if (lb_claim_tuple() == LB_CLAIMED)
+		return 1;
+	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
+	return 0;
+}
+
+/*
+ * Whether this SYN begins a new flow on the tuple of one that has ended, or that began in mid-connection. Of
+ * the latter perhaps no backend knows: whoever forged its first packet can send a SYN, too, and what a
+ * backend then sends would prove the flow two-way. So from now on only the client's number does.
+ */
+static __always_inline int lb_starts_over(struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+	int midstream = track->direction == LB_FORWARD && track->number == LB_NO_HANDSHAKE;
+	struct lb_track *reply;
+
+	if (!(midstream && scratch->packet.step == LB_STEP_SYN) && !lb_begins_anew(scratch))
+		return 0;
+	reply = lb_reply_find(scratch);
+	if (reply)
+		reply->number = LB_NO_SYNACK;
+	return 1;
+}
+
+/* Whether the packet assures its flow. If lb_flows refused that before, it is tried again once a second. */
+static __always_inline int lb_becomes_assured(struct lb_scratch *scratch, int new_second)
+{
+	return (new_second || scratch->flow.track.number != LB_PROVED) && lb_proves_two_way(scratch) &&
+	       lb_assure();
 }
 
 LB_FUNCTION enum lb_outcome lb_unassured(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_track *live;
+	int new_second;
 
 	if (!scratch)
 		return LB_OUTCOME_unrelated;
 	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
-	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_begins_anew(scratch))
+	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_starts_over(scratch))
 		return LB_OUTCOME_unrelated;
 	if (scratch->hook == LB_HOOK_XDP && lb_is_for_stack(&scratch->flow.track))
 		return LB_OUTCOME_left_to_tc;
-	if (!lb_unassured_alive(scratch, lb_flow_touch(live, &scratch->flow.track, lb_clock())))
+	new_second = lb_flow_touch(live, &scratch->flow.track, lb_clock());
+	if (!lb_unassured_alive(scratch, new_second))
 		return LB_OUTCOME_unrelated;
 	scratch->unassured = LB_YES;
 	lb_unassured_note_end(scratch, live);
 	if (scratch->packet.step == LB_STEP_SYNACK && scratch->flow.track.direction == LB_REPLY) {
+		live->number = scratch->packet.expected_ack;
+		live->state = LB_ANSWERED;
 		if (!lb_note_synack())
 			return LB_OUTCOME_duplicate_synack;
-	} else if (lb_proves_two_way(scratch)) {
-		lb_assure();
+	} else if (!lb_becomes_assured(scratch, new_second) && lb_is_ongoing(&scratch->packet)) {
+		lb_expect_midstream();
 	}
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
@@ -232,7 +307,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 /* TCP in mid-connection without an entry in lb_flows belongs to no flow, except until lb_midstream_until. */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
-	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)
+	if (lb_is_ongoing(packet))
 		return lb_midstream_until > lb_clock();
 	return 1;
 }

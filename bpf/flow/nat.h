@@ -63,6 +63,16 @@ static __always_inline void lb_unlock(__u64 *lock)
 	__sync_lock_test_and_set(lock, 0);
 }
 
+/*
+ * What an unassured entry's `number` may be instead of the number that the client must acknowledge. A server
+ * chooses one of these once in 2^32 handshakes.
+ */
+enum lb_unassured_number {
+	LB_NO_SYNACK,    /* none was seen */
+	LB_NO_HANDSHAKE, /* UDP, or opened in mid-connection */
+	LB_PROVED,       /* the client has acknowledged it, but lb_flows refused the entry */
+};
+
 /* LB_CLAIM_UNASSURED: taken by an unassured flow, whose entry is in `scratch->existing`. */
 enum lb_claim_result { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
 
@@ -114,6 +124,19 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 }
 
 /*
+ * The flow's own claim exists; the LRU may have evicted its forward entry. `scratch->reply` becomes the entry
+ * found, from which that one is restored. A SYN begins another handshake, which has to be proved anew.
+ */
+static __always_inline void lb_claim_again(struct lb_scratch *scratch, struct lb_track *live)
+{
+	lb_flow_touch(live, &scratch->existing.track, scratch->reply.track.seen);
+	if (scratch->reply.track.number == LB_NO_SYNACK)
+		live->number = LB_NO_SYNACK;
+	else
+		scratch->reply.track = scratch->existing.track;
+}
+
+/*
  * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured
  * entry, which lb_flows hides. The lock is held.
  */
@@ -134,7 +157,7 @@ static __always_inline enum lb_claim_result lb_claim_locked(struct lb_scratch *s
 	if (live && !lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
 		return LB_CLAIM_UNASSURED;
 	if (live) {
-		lb_flow_touch(live, &scratch->existing.track, scratch->reply.track.seen);
+		lb_claim_again(scratch, live);
 		return LB_CLAIMED;
 	}
 	/* Too old: take it over. */

@@ -44,7 +44,34 @@ static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *t
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
-/* UDP flows leave a backend that no longer serves; TCP flows drain (SEM-45, SEM-47). */
+/*
+ * Whether the frontend to which the packet is addressed is another service's by now, or none. A flow that keeps
+ * its destination was never to a frontend (open_beside.h).
+ */
+LB_FUNCTION int lb_lost_frontend(void)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	struct lb_frontend frontend = {};
+	const struct lb_tuple *tuple;
+
+	if (!scratch)
+		return 0;
+	tuple = &scratch->packet.tuple;
+	if (tuple->destination_port == scratch->flow.leaving.destination_port &&
+	    lb_same_address(&tuple->destination, &scratch->flow.leaving.destination))
+		return 0;
+	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (lb_frontend_load(&scratch->asked, &frontend) ||
+	    (lb_address_kind_of(scratch->asked.address) == LB_NODE_PORT_ADDRESS &&
+	     lb_node_port_load(&scratch->asked, &frontend)))
+		return frontend.service != scratch->flow.track.service;
+	return 1;
+}
+
+/*
+ * UDP flows leave a backend that no longer serves, and a service that no longer has their frontend; TCP flows
+ * drain (SEM-45, SEM-47).
+ */
 static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -52,7 +79,7 @@ static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 	if (scratch->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
 		return 0;
 	return !lb_backend_load(track->backend, track->service, &scratch->backend) ||
-	       scratch->backend.serving != LB_YES;
+	       scratch->backend.serving != LB_YES || lb_lost_frontend();
 }
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Caches results of FIB lookups for an eighth of a second: a lookup for each packet of a known flow took a
  * large part of XDP's time per packet. A change of a route, rule or neighbour takes effect up to that much
- * later. The key is all that the lookup of a packet in XDP depends on.
+ * later. The key is all that the lookup of a packet in XDP depends on, and the flow's device.
  */
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H
@@ -43,9 +43,10 @@ static __always_inline __u32 lb_clock_eighths(void)
 	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> (32 - LB_EIGHTHS_BITS));
 }
 
-static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct lb_tuple *leaving)
+static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct lb_tuple *leaving,
+								    __u32 egress_ifindex)
 {
-	__u32 slot = leaving->source.words[3] ^ bpf_htonl(leaving->destination.words[3]);
+	__u32 slot = leaving->source.words[3] ^ bpf_htonl(leaving->destination.words[3]) ^ egress_ifindex;
 
 	slot = (slot ^ slot >> 16) % LB_FIB_CACHE_SIZE;
 	return bpf_map_lookup_elem(&lb_fib_cache, &slot);
@@ -53,12 +54,14 @@ static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct
 
 /* The cached result for a packet that becomes `leaving`; NULL: look up the FIB, or the packet is too long. */
 static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const struct lb_tuple *leaving,
-									  __u32 ingress_ifindex, __u16 length)
+									  __u32 ingress_ifindex,
+									  __u32 egress_ifindex, __u16 length)
 {
-	const struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving);
+	const struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving, egress_ifindex);
 
 	if (!entry || entry->eighths != lb_clock_eighths() || entry->ingress_ifindex != ingress_ifindex ||
-	    entry->protocol != leaving->protocol || length > entry->mtu)
+	    entry->egress_ifindex != egress_ifindex || entry->protocol != leaving->protocol ||
+	    length > entry->mtu)
 		return NULL;
 	return lb_same_address(&entry->source, &leaving->source) &&
 			       lb_same_address(&entry->destination, &leaving->destination)
@@ -70,7 +73,7 @@ static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const 
 static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
-	struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving);
+	struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving, scratch->fib.ifindex);
 
 	if (!entry)
 		return;

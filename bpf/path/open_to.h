@@ -105,7 +105,7 @@ static __always_inline void lb_begin(struct lb_scratch *scratch)
 	track->service = scratch->backend.service;
 	track->seen = track->opened = lb_clock();
 	track->side = lb_side_of(scratch->hook);
-	track->number = scratch->packet.step == LB_STEP_SYN ? 0 : 1;
+	track->number = scratch->packet.step == LB_STEP_SYN ? LB_NO_SYNACK : LB_NO_HANDSHAKE;
 	track->fast_open = lb_has_syn_data(&scratch->packet) ? LB_YES : LB_NO;
 }
 
@@ -217,23 +217,42 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_to)(void *ctx __arg_ctx)
 }
 
 /*
+ * The flow of a packet in mid-connection may have lost its forward entry to the LRU after its handshake. What
+ * the reply entry has kept of the handshake belongs into the new one.
+ */
+static __always_inline void lb_recall_handshake(struct lb_scratch *scratch)
+{
+	const struct lb_track *reply = &scratch->reply.track;
+	struct lb_track *track = &scratch->flow.track;
+
+	track->number = reply->number;
+	track->fast_open = reply->fast_open;
+	if (reply->number >= LB_PROVED)
+		track->state = LB_ANSWERED;
+}
+
+/*
  * UDP and mid-stream TCP have no handshake that would insert the forward entry later, and the other fragments
  * of a SYN do not wait for one. If the forward entry does not fit, the reply entry is deleted, too: no
  * entry remains without the other (REL-63).
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {
-	const struct lb_track *track = &scratch->flow.track;
+	int ongoing = lb_is_ongoing(&scratch->packet);
 
-	if (track->fast_open == LB_YES ||
-	    (scratch->packet.step != LB_STEP_NONE && scratch->packet.step != LB_STEP_SYN))
-		lb_midstream_until = track->opened + lb_config.unassured_seconds;
+	if (ongoing)
+		lb_recall_handshake(scratch);
+	if (ongoing || scratch->flow.track.fast_open == LB_YES)
+		lb_expect_midstream();
 	if (scratch->packet.step == LB_STEP_SYN && scratch->packet.part == LB_WHOLE)
 		return opened;
-	if (!lb_flow_insert(LB_UNASSURED, &scratch->packet.tuple, &scratch->flow, BPF_ANY))
-		return opened;
-	lb_unclaim();
-	return LB_OUTCOME_flow_table_full;
+	if (lb_flow_insert(LB_UNASSURED, &scratch->packet.tuple, &scratch->flow, BPF_ANY)) {
+		lb_unclaim();
+		return LB_OUTCOME_flow_table_full;
+	}
+	if (ongoing && lb_proves_two_way(scratch))
+		lb_assure();
+	return opened;
 }
 
 #endif

@@ -36,10 +36,10 @@ static __always_inline int lb_is_uplink(__u32 index)
 }
 
 /*
- * Look up with the packet's source; with a source from the FIB; or only whether a route by the entry's device
- * exists.
+ * Look up with the source that the entry writes; with a source from the FIB; with the client's, as the kernel
+ * routes before it changes the source; or only whether a route by the entry's device exists.
  */
-enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE, LB_ASK_DEVICE };
+enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE, LB_CLIENT_SOURCE, LB_ASK_DEVICE };
 
 static __always_inline __u32 lb_route_flags(enum lb_ask ask)
 {
@@ -52,6 +52,8 @@ static __always_inline __u32 lb_route_flags(enum lb_ask ask)
 static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum lb_ask ask)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
+	const union lb_ip *source =
+		ask == LB_CLIENT_SOURCE ? &scratch->packet.tuple.source : &leaving->source;
 	struct bpf_fib_lookup *fib = &scratch->fib;
 	__u32 flags = lb_route_flags(ask);
 
@@ -65,11 +67,11 @@ static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum
 	fib->tot_len = scratch->hook == LB_HOOK_XDP ? scratch->packet.length : 0;
 	if (leaving->family == LB_IPV4) {
 		fib->family = LB_AF_INET;
-		fib->ipv4_src = leaving->source.words[3];
+		fib->ipv4_src = source->words[3];
 		fib->ipv4_dst = leaving->destination.words[3];
 	} else {
 		fib->family = LB_AF_INET6;
-		*(union lb_ip *)fib->ipv6_src = leaving->source;
+		*(union lb_ip *)fib->ipv6_src = *source;
 		*(union lb_ip *)fib->ipv6_dst = leaving->destination;
 	}
 	return bpf_fib_lookup(ctx, fib, sizeof(*fib), flags);
@@ -93,14 +95,17 @@ static __always_inline int lb_is_encapsulated(long result)
 
 /*
  * Replies leave by the uplink on which their flow arrived, if a route leads to the client there: with
- * asymmetric routes (rp_filter 0 or 2) there may be none. Checked for replies until their flow is assured.
+ * asymmetric routes (rp_filter 0 or 2) there may be none.
  */
 static __always_inline int lb_leads_back(void *ctx, struct lb_scratch *scratch)
 {
-	if (scratch->unassured == LB_NO || scratch->flow.track.direction != LB_REPLY)
+	long result = lb_route(ctx, scratch, LB_ASK_DEVICE);
+
+	/* XDP does not learn the device of a route for which the packet is too big: tc decides. */
+	if (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook == LB_HOOK_XDP)
 		return 1;
 	/* For IPv6 the FIB returns the best route's device, even if another route leads there by this one. */
-	return lb_names_device(scratch, lb_route(ctx, scratch, LB_ASK_DEVICE)) &&
+	return lb_names_device(scratch, result) &&
 	       (scratch->fib.ifindex == scratch->flow.track.device || !lb_is_uplink(scratch->fib.ifindex));
 }
 
@@ -123,23 +128,51 @@ static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 devi
 enum lb_next_hop { LB_NO_NEXT_HOP, LB_NEXT_HOP_REDIRECT, LB_NEXT_HOP_STACK };
 
 /*
- * Whether the packet's entry has the device by which its packets leave; if not, it is looked up once. Replies
- * to a client behind a route that adds headers are passed to the stack.
+ * Whether the entry's device must be checked: by the first packet of each second, because routes move and
+ * devices are made again, and by every reply of a flow that is not assured. `seen` is still the time of the
+ * packet before.
+ */
+static __always_inline int lb_checks_device(const struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	return track->seen != lb_clock() || (scratch->unassured == LB_YES && track->direction == LB_REPLY);
+}
+
+/* Whether packets of the other direction pass our programs if this direction leaves by the device. */
+static __always_inline int lb_may_leave_by(const struct lb_scratch *scratch, __u32 device)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	return device == track->device ||
+	       lb_device_kind_of(device) == (track->other_side == LB_POD_INGRESS ? LB_POD : LB_UPLINK);
+}
+
+/*
+ * Finds the device by which the packet leaves: its entry's, or the one that the FIB names now. Without a route
+ * the entry has no device until there is one again. Replies to a client behind a route that adds headers are
+ * passed to the stack.
  */
 static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
 {
+	const struct lb_track *track = &scratch->flow.track;
+	int reply = track->direction == LB_REPLY;
 	long result;
 
-	if (scratch->flow.track.device && lb_leads_back(ctx, scratch))
+	if (track->device && (!lb_checks_device(scratch) || (reply && lb_leads_back(ctx, scratch))))
 		return LB_NEXT_HOP_REDIRECT;
-	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
-	if (lb_is_encapsulated(result) && scratch->flow.track.direction == LB_REPLY) {
+	result = lb_route(ctx, scratch, reply ? LB_KEEP_SOURCE : LB_CLIENT_SOURCE);
+	if (lb_is_encapsulated(result) && reply) {
 		lb_set_device(scratch, LB_STACK_DEVICE);
 		return LB_NEXT_HOP_STACK;
 	}
-	if (!lb_names_device(scratch, result) || !lb_is_uplink(scratch->fib.ifindex))
+	if (!lb_names_device(scratch, result) || !lb_may_leave_by(scratch, scratch->fib.ifindex)) {
+		if (track->device)
+			lb_set_device(scratch, 0);
 		return LB_NO_NEXT_HOP;
-	lb_set_device(scratch, scratch->fib.ifindex);
+	}
+	if (scratch->fib.ifindex != track->device)
+		lb_set_device(scratch, scratch->fib.ifindex);
 	return LB_NEXT_HOP_REDIRECT;
 }
 

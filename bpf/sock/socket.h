@@ -57,6 +57,38 @@ static __always_inline int lb_is_loopback(const __u8 *address)
 	       lb_word32(address + 12) == LB_IPV6_LOOPBACK_END;
 }
 
+/* Whether the address is ::, 0.0.0.0, or ::ffff:0.0.0.0. */
+static __always_inline int lb_is_unspecified(const __u8 *address)
+{
+	return !lb_word(address) && !lb_word32(address + 12) &&
+	       (!lb_word32(address + 8) || lb_is_ipv4(address));
+}
+
+/*
+ * Replaces an unspecified destination by the one that the kernel will use: for IPv4 the socket's own address if
+ * it is bound, else loopback. The tables have the node ports at the unspecified address.
+ */
+LB_FUNCTION int lb_resolve_unspecified(struct lb_address_key *asked, const struct lb_address_key *source)
+{
+	__u32 prefix = LB_IPV4_PREFIX;
+	int ipv4, bound4;
+
+	if (!asked || !source || !lb_is_unspecified(asked->address))
+		return 0;
+	ipv4 = lb_is_ipv4(asked->address);
+	bound4 = lb_is_ipv4(source->address);
+	if (ipv4 && bound4 && !lb_is_unspecified(source->address)) {
+		*asked = *source;
+		return 1;
+	}
+	if (ipv4 || bound4) {
+		__builtin_memcpy(asked->address + 8, &prefix, sizeof(prefix));
+		asked->address[12] = 127;
+	}
+	asked->address[15] = 1;
+	return 1;
+}
+
 static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
 {
 	__u64 host = (__u64)lb_config.host_cookie_high << 32 | lb_config.host_cookie_low;
@@ -113,13 +145,6 @@ static __always_inline int lb_left_to_packets(struct lb_request *request, struct
 	if (lb_is_loopback(request->source) || lb_not_served(request))
 		return 1;
 	return (policy.packet_path || lb_has_ranges(policy, kind)) && !lb_of_host(request->ctx);
-}
-
-/* Whether the address is ::, 0.0.0.0, or ::ffff:0.0.0.0. */
-static __always_inline int lb_is_unspecified(const __u8 *address)
-{
-	return !lb_word(address) && !lb_word32(address + 12) &&
-	       (!lb_word32(address + 8) || lb_is_ipv4(address));
 }
 
 /*
@@ -347,6 +372,8 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	struct lb_policy policy;
 	enum lb_asked asked;
 
+	lb_resolve_unspecified((struct lb_address_key *)request->asked.address,
+			       (const struct lb_address_key *)request->source);
 	if (request->call == LB_CONNECT)
 		lb_socket_forget(request);
 	asked = lb_asked_frontend(request, &frontend);

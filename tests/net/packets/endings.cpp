@@ -167,6 +167,34 @@ TEST_CASE("REL-9 SEM-45 a UDP flow leaves a backend that stopped serving within 
   });
 }
 
+TEST_CASE("SEM-45 a UDP flow that --forwarding stack makes two of goes on as long as it is used") {
+  for (const int family : {AF_INET, AF_INET6}) {
+    INFO(family_text(family));
+    PodScene scene(Wiring::routed);
+    scene.options.forwarding = agent::Forwarding::stack;
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    const auto made = offer(writer, family, LB_UDP);
+    writer.service(1, {made.elsewhere});
+    const auto server = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere.where);
+    const auto client = scene.outside.socket(family, SOCK_DGRAM);
+    std::optional<End> seen;
+    const auto rose = counter_deltas(writer, [&] {
+      for (int second = 0; second < 3; ++second) {
+        REQUIRE(client.send_to(made.where, "words") == 0);
+        const auto source = echo_once(server);
+        REQUIRE(source);
+        CHECK(seen.value_or(*source) == *source);
+        seen = source;
+        CHECK(client.receive());
+        std::this_thread::sleep_for(recheck_interval + std::chrono::milliseconds(100));
+      }
+    });
+    CHECK(rose.new_local == 1);
+    CHECK(rose.new_direct == 1);
+  }
+}
+
 // ---- Sockets that no packet hook sees. ----
 
 namespace {
@@ -298,6 +326,43 @@ TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there i
       REQUIRE(socket.connect(empty) == 0);
       CHECK(socket.send("somebody!") == 0);
       CHECK(server.receive());
+    }
+    CHECK(scene.end_sockets() == 0);
+  }
+}
+
+TEST_CASE("SEM-46 connected UDP sockets are ended when another service, or none, has their frontend") {
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  const bool passes = GENERATE(true, false);
+  const auto node = Host::here();
+  const auto sleeper = scene.occupy_pod();
+  for (const int family : {AF_INET, AF_INET6}) {
+    INFO(family_text(family) << (passes ? ", another service" : ", none"));
+    const auto& known = names(family);
+    const auto made = offer(*scene.writer, family, LB_UDP);
+    const auto node_port = end(known.node, 30080);
+    scene.writer->node_port(node_port.address, node_port.port, LB_UDP, 1);
+    scene.writer->address(known.node, LB_NODE_PORT_ADDRESS);
+    const auto zero = end(family == AF_INET ? "0.0.0.0" : "::", node_port.port);
+    std::vector<Socket> sockets;
+    for (const auto& where : {made.where, node_port}) {
+      for (const auto* host : {&node, &std::as_const(scene.client)}) {
+        sockets.push_back(host->socket(family, SOCK_DGRAM));
+        REQUIRE(sockets.back().connect(where) == 0);
+      }
+    }
+    CHECK(scene.end_sockets() == 0);
+    scene.writer->service(2, {made.elsewhere});
+    for (const auto& where : {made.where, zero}) {
+      if (passes) {
+        scene.writer->frontend(where, LB_UDP, 2, where == zero ? LB_NODE_PORT : LB_LOAD_BALANCER);
+      } else {
+        scene.writer->remove_frontend(where, LB_UDP);
+      }
+    }
+    CHECK(scene.end_sockets() == sockets.size());
+    for (const auto& socket : sockets) {
+      CHECK(pending_error(socket) == ECONNABORTED);
     }
     CHECK(scene.end_sockets() == 0);
   }

@@ -1,8 +1,8 @@
 // What remains of a service's clients, affinity and flows, after the service has changed. SEM-49: policies
 // and sets apply to new flows. REL-81: if a backend id, or a pod's address, now belongs to another service,
-// no entry leads there. That a service number is not reused while an entry refers to it is tested in
-// tests/unit/tables/apply.cpp and tests/prog/publish/maps.cpp; sockets are tested in
-// tests/net/sockets/sockets.cpp.
+// no entry leads there. SEM-45: UDP flows leave a service that lost their frontend. That a service number is
+// not reused while an entry refers to it is tested in tests/unit/tables/apply.cpp and
+// tests/prog/publish/maps.cpp; sockets are tested in tests/net/sockets/sockets.cpp.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <map>
@@ -34,23 +34,42 @@ class Reuse {
   }
   /// Sends the client's first packet to a port of the balancer; returns its destination after translation.
   Endpoint ask(std::uint16_t client_port, std::uint16_t port, std::uint8_t flags = syn) {
-    const Tuple request{form_.family,
-                        form_.protocol,
-                        {address("192.0.2.10", "2001:db8:1::10"), client_port},
-                        {address("198.19.0.1", "2001:db8:ffff::1"), port}};
-    const auto verdict = world_.programs().run({.hook = Hook::tc_in, .device = world_.device("out0")},
-                                               build(request, {.flags = flags, .sequence = 1000}));
+    return ask_at({balancer(), port}, client_port, flags);
+  }
+  Endpoint ask_at(const Endpoint& where, std::uint16_t client_port, std::uint8_t flags = syn) {
+    const Tuple request{
+        form_.family, form_.protocol, {address("192.0.2.10", "2001:db8:1::10"), client_port}, where};
+    const auto verdict =
+        world_.programs().run({.hook = Hook::tc_in, .device = world_.device("out0")},
+                              build(request, {.flags = flags, .sequence = 1000, .acknowledged = 701}));
     onward_ = tuple_of(verdict.packet);
+    counts_ = verdict.counts;
     return onward_.destination;
   }
+  /// The last request, translated, and what was counted.
+  [[nodiscard]] const Tuple& onward() const { return onward_; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] Address balancer() const { return address("198.19.0.1", "2001:db8:ffff::1"); }
+  [[nodiscard]] bool udp() const { return form_.protocol == 17; }
   /// Sends the backend's reply to the last request.
   void answer() {
-    static_cast<void>(
-        world_.programs().run({.hook = Hook::tc_in, .device = world_.device("out1")},
-                              build(onward_.reversed(), {.flags = syn | ack, .acknowledged = 1001})));
+    static_cast<void>(world_.programs().run(
+        {.hook = Hook::tc_in, .device = world_.device("out1")},
+        build(onward_.reversed(), {.flags = syn | ack, .sequence = 700, .acknowledged = 1001})));
   }
   Endpoint first() const { return {address("198.51.100.21", "2001:db8:2::21"), 8080}; }
   Endpoint second() const { return {address("198.51.100.22", "2001:db8:2::22"), 8080}; }
+
+  Endpoint remote() const { return {address("198.51.100.11", "2001:db8:2::11"), 8080}; }
+
+  /// Gives a frontend of `from` to another service; to none, if `to` is empty.
+  void pass_frontend(const std::string& from, const std::string& to, const std::string& kind,
+                     const std::string& address, std::uint16_t port) {
+    static const std::map<int, std::string> protocols = {{6, "tcp"}, {17, "udp"}, {132, "sctp"}};
+    world_.change({"remove", named(from)});
+    if (to.empty()) return;
+    world_.change({"frontend", named(to), kind, protocols.at(form_.protocol), address, std::to_string(port)});
+  }
 
   /// Removes the first backend of "pair", and gives its id to "remote", at another address.
   void give_id_away() {
@@ -81,9 +100,10 @@ class Reuse {
   Form form_;
   World world_;
   Tuple onward_;
+  Counts counts_{};
 };
 
-constexpr std::uint16_t remote_port = 80, pair_port = 83;
+constexpr std::uint16_t remote_port = 80, local_port = 81, pair_port = 83, node_port = 30080;
 
 template <class Test>
 void each_form(Test test) {
@@ -128,7 +148,6 @@ TEST_CASE("REL-81 affinity of one service is not asked for a client of another")
 
 TEST_CASE("REL-81 a flow whose backend's id or address another service has never reaches that service") {
   each_form([](Reuse& reuse) {
-    const bool udp = reuse.named("x") == "x_udp4" || reuse.named("x") == "x_udp6";
     for (const bool by_id : {true, false}) {
       INFO((by_id ? "id" : "address"));
       reuse.world().reset();
@@ -138,10 +157,63 @@ TEST_CASE("REL-81 a flow whose backend's id or address another service has never
       by_id ? reuse.give_id_away() : reuse.give_address_away();
       reuse.world().change({"age", "2"});  // the program checks a flow's backend once a second
       // TCP stays with its pod, even if that ends it (SEM-47); UDP changes to another backend (SEM-45).
-      CHECK(reuse.ask(33000, pair_port, ack) == (udp ? reuse.second() : reuse.first()));
+      CHECK(reuse.ask(33000, pair_port, ack) == (reuse.udp() ? reuse.second() : reuse.first()));
       CHECK(reuse.ask(33001, pair_port) == reuse.second());
     }
   });
+}
+
+TEST_CASE("SEM-45 UDP flows leave a service whose frontend another one has, or none; TCP and SCTP stay") {
+  each_form([](Reuse& reuse) {
+    for (const bool answered : {true, false}) {
+      for (const bool passes : {true, false}) {
+        if (!answered && !reuse.udp()) continue;
+        INFO((answered ? "assured" : "unassured") << (passes ? ", to another service" : ", to none"));
+        reuse.world().reset();
+        REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
+        if (answered) reuse.answer();
+        REQUIRE(reuse.ask(33000, pair_port, ack) == reuse.first());
+        reuse.pass_frontend("pair", passes ? "remote" : "", "load_balancer",
+                            reuse.named("x").back() == '4' ? "198.19.0.1" : "2001:db8:ffff::1", pair_port);
+        reuse.world().change({"age", "2"});  // the program checks a flow's frontend once a second
+        const Endpoint now = passes ? reuse.remote() : Endpoint{reuse.balancer(), pair_port};
+        CHECK(reuse.ask(33000, pair_port, ack) == (reuse.udp() ? now : reuse.first()));
+      }
+    }
+  });
+}
+
+TEST_CASE("SEM-45 UDP flows leave a service whose node port another one has") {
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    Reuse reuse({family, 17});
+    const Endpoint where{reuse.address("192.0.2.1", "2001:db8:1::1"), node_port};
+    REQUIRE(reuse.ask_at(where, 33000) == reuse.remote());
+    reuse.answer();
+    const auto opened = reuse.onward();
+    reuse.world().change({"age", "2"});
+    REQUIRE(reuse.ask_at(where, 33000) == reuse.remote());
+    CHECK(reuse.onward() == opened);
+    reuse.pass_frontend("remote", "pair", "node_port", family == 4 ? "0.0.0.0" : "::", node_port);
+    reuse.world().change({"age", "2"});
+    CHECK(reuse.ask_at(where, 33000) == reuse.first());
+  }
+}
+
+TEST_CASE("SEM-45 a UDP flow beside a service's, straight to its backend, has no frontend to lose") {
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    Reuse reuse({family, 17});
+    const Endpoint backend{reuse.address("10.244.1.5", "fd00:244:1::5"), 8080};
+    REQUIRE(reuse.ask(33000, local_port) == backend);
+    REQUIRE(reuse.ask_at(backend, 33000) == backend);
+    REQUIRE(reuse.counts()[LB_OUTCOME_new_direct] == 1);
+    const auto opened = reuse.onward();
+    reuse.world().change({"age", "2"});
+    CHECK(reuse.ask_at(backend, 33000) == backend);
+    CHECK(reuse.counts()[LB_OUTCOME_flow_stack] == 1);
+    CHECK(reuse.onward() == opened);
+  }
 }
 
 TEST_CASE("SEM-49 another policy and another set are for new flows") {

@@ -60,6 +60,7 @@ void World::change(const Words& words) {
                                     {"unreserve", &World::unreserve},
                                     {"track", &World::track},
                                     {"states", &World::check_states},
+                                    {"midstream", &World::check_midstream},
                                     {"retire", &World::retire},
                                     {"age", &World::age},
                                     {"evict", &World::evict},
@@ -259,9 +260,12 @@ void World::remove_frontends(const Words& words) {
   erase_if(programs_.frontends, [number](const lb_frontend& value) { return value.service == number; });
 }
 
-/// age SECONDS: makes all flows' opening and last packet that much older
+/// age SECONDS: makes all flows' opening and last packet that much older, and ends the programs' period of
+/// midstream packets that much earlier
 void World::age(const Words& words) {
   const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
+  auto& until = programs_.midstream_until();
+  until -= std::min(until, seconds);
   each_flow_map(programs_, [seconds](auto& map) {
     change_all(map, [seconds](auto& flow) {
       flow.track.seen -= seconds;
@@ -322,6 +326,14 @@ void World::check_states(const Words& words) {
   };
   check(programs_.flows4);
   check(programs_.flows6);
+}
+
+/// midstream expected|unexpected: checks whether the programs look up midstream packets among unassured flows
+void World::check_midstream(const Words& words) {
+  static const std::uint32_t hertz = agent::measure_hertz();
+  const bool expected = programs_.midstream_until() > agent::flow_clock_now(hertz);
+  if (expected != (words.at(1) == "expected"))
+    throw std::runtime_error(fmt::format("midstream packets are {}expected", expected ? "" : "un"));
 }
 
 /// evict forward|reply: removes that entry of every unassured flow, as the LRU may do

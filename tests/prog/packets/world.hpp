@@ -84,6 +84,7 @@ class World {
   void track(const Words& words);
   void stop_tracking();
   void check_states(const Words& words);
+  void check_midstream(const Words& words);
   void sleep(const Words& words);
   void clear_flows();
   void forget_early();
