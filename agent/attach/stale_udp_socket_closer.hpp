@@ -27,7 +27,8 @@ class StaleUdpSocketCloser {
   StaleUdpSocketCloser(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
                        Report reported);
 
-  /// Call when a backend ended. A round starts soon; if one is under way, another one follows.
+  /// Call when a backend ended, or a service that had none got one. A round starts soon; if one is under way,
+  /// another one follows.
   void backend_ended();
 
  private:

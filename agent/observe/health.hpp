@@ -33,7 +33,9 @@ class Health {
 
   /// A change has arrived and waits to be written; until the next applied() the oldest one counts.
   void queued(Moment now);
-  /// All changes that had arrived are in the maps. The first call ends the start-up (SEM-63).
+  /// All changes that had arrived are in the maps or are written in turns, except those of services that do
+  /// not fit: one of these must not take the node out of its load balancers. The first call ends the start-up
+  /// (SEM-63).
   void applied(Moment now);
   void eligibility(NodeEligibility value) { eligibility_ = value; }
 
@@ -51,7 +53,7 @@ class Health {
   [[nodiscard]] std::string last_updated(Moment now) const;
 
   std::optional<Moment> queued_;   ///< the oldest change not yet written
-  std::optional<Moment> applied_;  ///< the last time at which nothing was left to write
+  std::optional<Moment> applied_;  ///< the last applied()
   NodeEligibility eligibility_ = NodeEligibility::eligible;
 };
 

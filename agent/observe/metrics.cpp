@@ -120,12 +120,12 @@ struct Metrics::State {
                                   .Add({});
   Gauge& services_pending = BuildGauge()
                                 .Name("kubeproxy_sync_proxy_rules_service_changes_pending")
-                                .Help("Changes of Services that are not in the maps yet")
+                                .Help("Changes of Services that are not planned yet")
                                 .Register(registry)
                                 .Add({});
   Gauge& endpoints_pending = BuildGauge()
                                  .Name("kubeproxy_sync_proxy_rules_endpoint_changes_pending")
-                                 .Help("Changes of EndpointSlices that are not in the maps yet")
+                                 .Help("Changes of EndpointSlices that are not planned yet")
                                  .Register(registry)
                                  .Add({});
   prometheus::Family<Counter>& healthz =
@@ -203,8 +203,7 @@ void Metrics::changed(Subject what, std::chrono::system_clock::time_point now) {
   }
 }
 
-void Metrics::published(Sync sync, std::chrono::steady_clock::duration took,
-                        std::chrono::system_clock::time_point now) {
+void Metrics::published(Sync sync, std::chrono::steady_clock::duration took) {
   const double seconds = std::chrono::duration<double>(took).count();
   state_->publish.Observe(seconds);
   for (auto* histograms : {&state_->sync, sync == Sync::full ? &state_->full : &state_->partial}) {
@@ -212,10 +211,13 @@ void Metrics::published(Sync sync, std::chrono::steady_clock::duration took,
       histogram->Observe(seconds);
     }
   }
+  in_sync();
+}
+
+void Metrics::synced(std::chrono::system_clock::time_point now) {
   for (auto* gauge : state_->last_sync) {
     gauge->Set(unix_seconds(now));
   }
-  in_sync();
 }
 
 void Metrics::changes_written(std::chrono::steady_clock::duration took) {

@@ -32,14 +32,15 @@ class Metrics {
 
   /// An object of a source changed; it stays pending until published() is called.
   void changed(Subject what, std::chrono::system_clock::time_point now);
-  /// A plan is in the maps; writing it took `took`.
-  void published(Sync sync, std::chrono::steady_clock::duration took,
-                 std::chrono::system_clock::time_point now);
+  /// Plans were written, or as much of them as possible; it took `took`.
+  void published(Sync sync, std::chrono::steady_clock::duration took);
+  /// All changes so far are in the maps or are written in turns, except those of services that do not fit.
+  void synced(std::chrono::system_clock::time_point now);
   /// A burst of changes is in the maps; `took` counts from the arrival of its first change.
   void changes_written(std::chrono::steady_clock::duration took);
   /// A change is in the maps; `took` counts from its trigger, and is negative if clocks differ.
   void programmed(k8s::Family family, std::chrono::nanoseconds took);
-  /// No reported change is pending: changes that affect no plan need no write.
+  /// No reported change is pending: all were planned, as kube-proxy counts them.
   void in_sync();
   void complained();
   void retried();

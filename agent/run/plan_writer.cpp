@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -11,12 +10,6 @@
 
 namespace lb::agent {
 namespace {
-
-/// Whether a UDP backend may have ended; the previous plan is unknown here.
-bool concerns_udp(const PlanChange& change) {
-  return change.ports.empty() ||
-         std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
-}
 
 /// The namespaces whose sockets our hooks translate.
 Namespaces namespaces_of(SocketScope scope) {
@@ -41,16 +34,14 @@ PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& clean
                        Dependencies dependencies, std::function<void(const Moment& end)> wrote)
     : dependencies_(dependencies),
       stale_udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
-      wrote_(std::move(wrote)) {}
+      wrote_(std::move(wrote)) {
+  dependencies_.tables.on_udp_change([this] { stale_udp_sockets_.backend_ended(); });
+}
 
 void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
   const auto count = changes.size();
   const auto start = Moment::now();
-  const bool udp = std::ranges::any_of(changes, concerns_udp);
   dependencies_.tables.apply(batch, std::move(changes));
-  if (udp) {
-    stale_udp_sockets_.backend_ended();
-  }
   const auto end = Moment::now();
   measure(batch, start, end);
   spdlog::debug("wrote {} services in {} µs", count,
@@ -61,7 +52,8 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
 /// The first batch has no change latency, because no event triggered it.
 void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) const {
   dependencies_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial,
-                                  end.steady - start.steady, end.wall);
+                                  end.steady - start.steady);
+  if (!dependencies_.tables.is_refused()) dependencies_.metrics.synced(end.wall);
   if (const auto burst = dependencies_.intake.burst(); burst && batch == Batch::changes) {
     dependencies_.metrics.changes_written(end.steady - burst->steady);
   }

@@ -28,6 +28,9 @@ class PlanWriter final : public PlanSink {
   /// `scope` translate. `wrote` is called after each batch, with the time at which it was in the maps.
   PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
              Dependencies dependencies, std::function<void(const Moment& end)> wrote);
+  PlanWriter(const PlanWriter&) = delete;
+  PlanWriter& operator=(const PlanWriter&) = delete;
+  ~PlanWriter() override = default;
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 

@@ -156,9 +156,9 @@ void Agent::plans_written(const Moment& end) {
 }
 
 void Agent::tables_changed() {
-  pending_.mark({Step::tables});
+  pending_.mark({Step::tables, Step::readiness});
   if (!phase_.is_ready()) {
-    pending_.mark({Step::readiness, Step::health_checks});
+    pending_.mark({Step::health_checks});
   }
 }
 
@@ -320,10 +320,12 @@ void Agent::maintain_tables() {
   components_.table_reconciler.retry_later();
 }
 
+/// While the kernel refuses every write, changes stay queued, and /healthz reports it after a minute.
 void Agent::check_readiness() {
   const auto now = Moment::now();
-  if (phase_.check_ready(components_.backlog(), now)) {
+  if (phase_.check_ready(components_.backlog(), now) && !components_.tables.is_refused()) {
     components_.health.applied(now);
+    components_.metrics.synced(now.wall);
     components_.inputs.remove_startup_taint();
   }
 }

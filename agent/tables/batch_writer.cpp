@@ -43,7 +43,9 @@ std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) 
   std::vector<Work> batch;
   batch.reserve(changes.size());
   for (PlanChange& change : changes) {
-    batch.push_back({.outcome = {.change = std::move(change), .reason = {}}, .ports = {}});
+    const auto since = waiting_.waiting_since(change.service).value_or(tables_.reclaimer.epoch());
+    batch.push_back(
+        {.outcome = {.change = std::move(change), .since = since, .error = {}, .reason = {}}, .ports = {}});
     batch.back().ports = unwritten_ports(batch.back().outcome.change);
     for (const PortWork& port : batch.back().ports) add_claims(claims, port);
   }
@@ -99,7 +101,8 @@ void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
 /// True if the frontend no longer points to this service, now or later.
 bool BatchWriter::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
   const error_code error = tables_.frontends.remove(key, state.number);
-  if (error) fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
+  if (error)
+    fail(work, error, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
   return !error;
 }
 
@@ -116,8 +119,10 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
   ServiceState& state = *port.state;
   state.is_whole = false;
   if (!add_ranges(work, state, plan)) return;
+  const bool is_new = state.plan != *port.plan;
   switch (tables_.publisher.publish(state, *port.plan)) {
     case Shortage::none: {
+      if (is_new) tables_.note_change(plan.key);
       const bool has_ranges = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
       const bool has_frontends = point_frontends(work, state, plan);
       port.is_whole = has_ranges && has_frontends;
@@ -146,12 +151,12 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
       all = false;
       too_many = too_many || is_full(error);
       if (is_full(error)) sizes_.note_full(&Sizes::frontends);
-      fail(work, is_full(error)
-                     ? full("lb_frontends", tables_.frontends.limit(), "--max-frontends")
-                     : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
+      fail(work, error,
+           is_full(error) ? full("lb_frontends", tables_.frontends.limit(), "--max-frontends")
+                          : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
       continue;
     }
-    state.frontends.insert(key);
+    if (state.frontends.insert(key).second) tables_.note_change(plan.key);
   }
   return all;
 }
@@ -162,23 +167,25 @@ bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortP
   const error_code error = tables_.ranges.add(state.ranges, range_keys(plan.source_ranges, state.number));
   if (!error) return true;
   if (is_full(error)) sizes_.note_full(&Sizes::ranges);
-  fail(work, fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}",
-                         tables_.ranges.limit(), error.message()));
+  fail(work, error,
+       fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}", tables_.ranges.limit(),
+                   error.message()));
   return false;
 }
 
 bool BatchWriter::remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted) {
   const error_code error = tables_.ranges.remove_others(state.ranges, Ranges(wanted.begin(), wanted.end()));
-  if (error) fail(work, fmt::format("a source range cannot be removed: {}", error.message()));
+  if (error) fail(work, error, fmt::format("a source range cannot be removed: {}", error.message()));
   return !error;
 }
 
 ServiceState* BatchWriter::create_state(Work& work, const ServicePortPlan& plan) {
   const auto created = tables_.services.create(plan.key);
   if (!created) {
-    fail(work, created.error() == boost::system::errc::filename_too_long
-                   ? "its name is too long"
-                   : fmt::format("its name cannot be written: {}", created.error().message()));
+    fail(work, created.error(),
+         created.error() == boost::system::errc::filename_too_long
+             ? "its name is too long"
+             : fmt::format("its name cannot be written: {}", created.error().message()));
     return nullptr;
   }
   if (*created == nullptr) {
@@ -214,22 +221,26 @@ void BatchWriter::retire_ports(Work& work) {
 bool BatchWriter::retire_port(Work& work, ServiceState& state) {
   if (!state.frontends.empty() || !remove_ranges(work, state, {})) return false;
   if (!tables_.services.is_usable(state.number)) return true;
+  if (!state.ids.empty()) tables_.note_change(state.key);
   tables_.publisher.withdraw(state);
   const error_code error = tables_.services.retire(state);
-  if (error) fail(work, fmt::format("its name cannot be retired: {}", error.message()));
+  if (error) fail(work, error, fmt::format("its name cannot be retired: {}", error.message()));
   return !error;
 }
 
-void BatchWriter::fail(Work& work, std::string reason) {
+void BatchWriter::fail(Work& work, const error_code& error, std::string reason) {
   work.outcome.progress = Progress::failed;
-  if (work.outcome.reason.empty()) work.outcome.reason = std::move(reason);
+  if (!work.outcome.reason.empty()) return;
+  work.outcome.error = error;
+  work.outcome.reason = std::move(reason);
 }
 
 // Waiting for a grace period or a sweep is not reported, unless neither can free anything.
 void BatchWriter::report_full(Work& work, TableSizes::Table table, const std::string& what) {
-  if (!tables_.reclaimer.may_free_more()) {
+  if (!tables_.reclaimer.may_free_more(work.outcome.since)) {
     sizes_.note_full(table);
-    return fail(work, what + "; what the service had is kept");
+    return fail(work, make_error_code(boost::system::errc::no_space_on_device),
+                what + "; what the service had is kept");
   }
   tables_.reclaimer.request_sweep();
   if (work.outcome.progress == Progress::written) work.outcome.progress = Progress::waiting;

@@ -2,6 +2,7 @@
 // switch sets, add frontends, retire numbers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ namespace lb::agent {
 struct ServiceOutcome {
   PlanChange change;
   Progress progress = Progress::written;
-  std::string reason;  ///< message of the first error
+  std::uint64_t since = 0;  ///< the epoch of IdReclaimer in which it began to wait
+  maps::error_code error;   ///< the first error
+  std::string reason;       ///< its message
 };
 
 class BatchWriter {
  public:
-  /// Both must outlive this.
-  BatchWriter(TableSet& tables, TableSizes& sizes) : tables_(tables), sizes_(sizes) {}
+  /// All must outlive this.
+  BatchWriter(TableSet& tables, TableSizes& sizes, const RetryQueue& waiting)
+      : tables_(tables), sizes_(sizes), waiting_(waiting) {}
 
   /// Writes the differences. An error of one service does not affect others. Outcomes are in the order of
   /// `changes`. Does not write lb_addresses; retired ids and slots are not free before the caller's flush().
@@ -47,11 +51,12 @@ class BatchWriter {
   [[nodiscard]] bool add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan);
   [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
   [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
-  static void fail(Work& work, std::string reason);
+  static void fail(Work& work, const maps::error_code& error, std::string reason);
   void report_full(Work& work, TableSizes::Table table, const std::string& what);
 
   TableSet& tables_;
   TableSizes& sizes_;
+  const RetryQueue& waiting_;
 };
 
 }  // namespace lb::agent

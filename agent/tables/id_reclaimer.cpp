@@ -55,14 +55,14 @@ void IdReclaimer::retire_service(std::uint32_t number) {
   ++unswept_services_;
 }
 
-std::optional<std::uint32_t> IdReclaimer::revive(const BackendKey& key) {
+std::optional<std::uint32_t> IdReclaimer::find_retired(const BackendKey& key) const {
   if (retired_backends_.empty()) return std::nullopt;
   const auto found = retired_backends_.find(key);
-  if (found == retired_backends_.end()) return std::nullopt;
-  const std::uint32_t id = found->first;
-  retired_backends_.erase(found);
-  forget(key.service);
-  return id;
+  return found == retired_backends_.end() ? std::nullopt : std::optional(found->first);
+}
+
+void IdReclaimer::revive(std::uint32_t id) {
+  if (retired_backends_.erase(id) > 0) forget(store_.backends.load(id).service);
 }
 
 void IdReclaimer::forget(std::uint32_t number) {
@@ -107,6 +107,7 @@ void IdReclaimer::sweep_if_wanted() {
 
 void IdReclaimer::swept(const maps::result<maps::Named>& named) {
   sweeping_ = false;
+  swept_epoch_ = sweep_epoch_;
   // Also after an error: the sweep is retried when something is short or more was retired.
   unswept_backends_ = 0;
   unswept_services_ = 0;
@@ -152,7 +153,8 @@ bool IdReclaimer::release_service(std::uint32_t number) {
   return true;
 }
 
-bool IdReclaimer::may_free_more() const noexcept {
+bool IdReclaimer::may_free_more(std::uint64_t since) const noexcept {
+  if (swept_epoch_ > since) return false;
   return closed_ || dirty_ || started_ != completed_ || sweeping_ || urgent_ || unswept_backends_ > 0 ||
          unswept_services_ > 0;
 }

@@ -41,15 +41,21 @@ class IdReclaimer {
   /// The id's entry in lb_backends must still have its key.
   void retire_backend(std::uint32_t id);
   void retire_service(std::uint32_t number);
-  /// Takes back the retired id of a backend with this key, if it has not been reused.
-  [[nodiscard]] std::optional<std::uint32_t> revive(const BackendKey& key);
+  /// The retired id of a backend with this key, if it has not been reused.
+  [[nodiscard]] std::optional<std::uint32_t> find_retired(const BackendKey& key) const;
+  /// Takes a retired id back into use. Call it only once nothing can fail: an id that were retired again at
+  /// each attempt would never be free.
+  void revive(std::uint32_t id);
 
   /// Starts a grace period for everything retired so far. Call it after each batch of changes.
   void flush();
   /// Requests a sweep of the flow tables soon, because ids or slots are short.
   void request_sweep();
-  /// Whether a grace period or a sweep may free more.
-  [[nodiscard]] bool may_free_more() const noexcept;
+  /// Grace periods started so far.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return started_; }
+  /// Whether a grace period or a sweep may free more of what was retired up to epoch `since`. What others
+  /// retire later does not count: on a busy node something is retired all the time.
+  [[nodiscard]] bool may_free_more(std::uint64_t since) const noexcept;
 
   // ---- Adopting pinned maps. ----
   /// Marks the ids and numbers that pinned maps use; all others are free after a grace period.
@@ -95,7 +101,8 @@ class IdReclaimer {
   bool closed_ = false;          ///< adopted, and no grace period has completed yet
   bool urgent_ = false;
   bool sweeping_ = false;
-  std::uint64_t sweep_epoch_ = 0;
+  std::uint64_t sweep_epoch_ = 0;     ///< the sweep under way frees what was retired before
+  std::uint64_t swept_epoch_ = 0;     ///< the same of the last sweep that ended
   std::size_t unswept_backends_ = 0;  ///< retired since the last sweep
   std::size_t unswept_services_ = 0;
 

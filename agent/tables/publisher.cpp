@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "agent/plan/endpoints.hpp"
@@ -24,7 +26,7 @@ struct Publisher::Draft {
   std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: unknown so far
   std::vector<Entry> created;           ///< backends without an id
   std::vector<Entry> changed;           ///< backends whose entries may differ from the plan
-  std::vector<std::uint32_t> revived;   ///< ids that were retired
+  std::vector<std::uint32_t> revived;   ///< ids that are retired until everything is reserved
   std::vector<std::uint32_t> leftover;  ///< ids of backends that are no longer planned
   std::vector<std::uint32_t> cluster_slots;
   std::vector<std::uint32_t> local_slots;
@@ -147,6 +149,15 @@ void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std
   slots.pop_back();
 }
 
+constexpr std::uint64_t sum_start = 0xcbf29ce484222325ULL;
+
+/// Adds a slot to a sum that differs with every slot and its position (FNV-1a).
+std::uint64_t add_slot(std::uint64_t sum, std::uint32_t id) { return (sum ^ id) * 0x100000001b3ULL; }
+
+std::uint64_t sum_of(const std::vector<std::uint32_t>& slots) {
+  return std::accumulate(slots.begin(), slots.end(), sum_start, add_slot);
+}
+
 }  // namespace
 
 BackendCounts count_backends(const ServicePortPlan& plan) {
@@ -170,6 +181,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   draft.clear();
   match(state, plan, draft);
   if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) return shortage;
+  for (const std::uint32_t id : draft.revived) reclaimer_.revive(id);
   write_backends(state, draft);
   write_extent(state.cluster, draft.cluster, draft.cluster_slots);
   write_extent(state.local, draft.local, draft.local_slots);
@@ -181,6 +193,10 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   state.plan = published;
   state.cluster = draft.cluster;
   state.local = draft.local;
+  if (plan.policy.selection == LB_CONSISTENT) {
+    state.cluster_sum = sum_of(draft.cluster_slots);
+    state.local_sum = sum_of(draft.local_slots);
+  }
   state.counts = count_backends(plan);
   draft.forget_changes();
   return Shortage::none;
@@ -308,8 +324,8 @@ void Publisher::match_rest(const ServiceState& state, Draft& draft) {
     if (const auto found = known.find(key); found != known.end()) {
       draft.ids[entry.at] = std::exchange(draft.leftover[found->second], 0);
       known.erase(found);
-    } else if (const auto revived = reclaimer_.revive(key)) {
-      draft.revived.push_back(draft.ids[entry.at] = *revived);
+    } else if (const auto retired = reclaimer_.find_retired(key)) {
+      draft.revived.push_back(draft.ids[entry.at] = *retired);
     } else {
       return false;
     }
@@ -322,10 +338,7 @@ void Publisher::match_rest(const ServiceState& state, Draft& draft) {
 Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   draft.cluster = state.cluster;
   draft.local = state.local;
-  if (!reserve_ids(draft)) {
-    for (const std::uint32_t id : draft.revived) reclaimer_.retire_backend(id);
-    return Shortage::backends;
-  }
+  if (!reserve_ids(draft)) return Shortage::backends;
   slots_of(plan, LB_CLUSTER, draft.ids, consistent_slots_, draft.cluster_slots);
   slots_of(plan, LB_LOCAL, draft.ids, consistent_slots_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
@@ -361,7 +374,6 @@ void Publisher::cancel(const ServiceState& state, const Draft& draft) {
   if (draft.cluster != state.cluster) reclaimer_.cancel(draft.cluster);
   if (draft.local != state.local) reclaimer_.cancel(draft.local);
   for (const Entry& entry : draft.created) reclaimer_.cancel_backend(draft.ids[entry.at]);
-  for (const std::uint32_t id : draft.revived) reclaimer_.retire_backend(id);
 }
 
 void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
@@ -438,13 +450,25 @@ Damage Publisher::damage(const ServiceState& state) {
     const lb_backend wanted = backend_of(backend, state.number);
     damage.backends += same_endpoint(found, wanted) && same_state(found, wanted) ? 0 : 1;
   }
-  slots_of(plan, LB_CLUSTER, state.ids, consistent_slots_, draft_->cluster_slots);
-  slots_of(plan, LB_LOCAL, state.ids, consistent_slots_, draft_->local_slots);
-  damage.slots =
-      differences(state.cluster, draft_->cluster_slots) + differences(state.local, draft_->local_slots);
+  damage.slots = damaged_slots(state, LB_CLUSTER) + damaged_slots(state, LB_LOCAL);
   const lb_service row = row_of(plan, state.cluster, state.local);
   damage.services = maps::EqualBytes()(store_.services.load(state.number), row) ? 0 : 1;
   return damage;
+}
+
+// A table of consistent selection takes a nanosecond for each backend and slot to compute again, so only one
+// whose sum has changed is.
+std::size_t Publisher::damaged_slots(const ServiceState& state, lb_scope scope) {
+  const Extent extent = scope == LB_LOCAL ? state.local : state.cluster;
+  if (state.plan->policy.selection == LB_CONSISTENT) {
+    std::uint64_t sum = sum_start;
+    for (std::uint32_t at = 0; at < extent.count; ++at) {
+      sum = add_slot(sum, store_.slots.load(extent.first + at));
+    }
+    if (sum == (scope == LB_LOCAL ? state.local_sum : state.cluster_sum)) return 0;
+  }
+  slots_of(*state.plan, scope, state.ids, consistent_slots_, draft_->cluster_slots);
+  return differences(extent, draft_->cluster_slots);
 }
 
 std::size_t Publisher::differences(Extent extent, const std::vector<std::uint32_t>& ids) const {

@@ -68,6 +68,7 @@ class Publisher {
   void switch_sets(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);
   [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+  [[nodiscard]] std::size_t damaged_slots(const ServiceState& state, lb_scope scope);
   [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
 
   maps::Store store_;

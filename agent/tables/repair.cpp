@@ -26,12 +26,13 @@ struct ArrayDamage {
 
 // Treats the state like another agent's: reads it, keeps correct entries, writes the rest to new entries, and
 // publishes them by one store. A service that was never published cannot be damaged.
-void repair_port(Publisher& publisher, ServiceState& state, ArrayDamage& all) {
+void repair_port(TableSet& tables, ServiceState& state, ArrayDamage& all) {
   if (!state.plan) return;
-  const auto damage = publisher.damage(state);
+  const auto damage = tables.publisher.damage(state);
   if (!damage.any()) return;
   const auto plan = std::exchange(state.plan, nullptr);
-  if (publisher.publish(state, plan) == Shortage::none) {
+  if (tables.publisher.publish(state, plan) == Shortage::none) {
+    tables.note_change(state.key);
     all.repaired += damage;
   } else {
     state.plan = plan;
@@ -48,7 +49,7 @@ std::vector<Repaired> repair(TableSet& tables) {
   repair_table("lb_ranges", tables.ranges, all);
   ArrayDamage damage;
   for (const auto& [service, ports] : tables.services.all()) {
-    for (const auto& [key, state] : ports) repair_port(tables.publisher, *state, damage);
+    for (const auto& [key, state] : ports) repair_port(tables, *state, damage);
   }
   tables.reclaimer.flush();
   const auto add = [&](const char* name, std::size_t Damage::* table) {

@@ -12,13 +12,13 @@ constexpr unsigned max_doublings = 8;  // 25.6 s
 
 }  // namespace
 
-void RetryQueue::keep(PlanChange change, Progress progress) {
+void RetryQueue::keep(PlanChange change, Progress progress, std::uint64_t since) {
   if (progress == Progress::written) {
     kept_.erase(change.service);
     return;
   }
   auto& kept = kept_[change.service];
-  kept = {.change = std::move(change), .progress = progress};
+  kept = {.change = std::move(change), .progress = progress, .since = since};
 }
 
 std::vector<PlanChange> RetryQueue::with(Progress progress) const {
@@ -36,6 +36,12 @@ bool RetryQueue::has(Progress progress) const {
 bool RetryQueue::has_failed(const std::string& service) const {
   const auto found = kept_.find(service);
   return found != kept_.end() && found->second.progress == Progress::failed;
+}
+
+std::optional<std::uint64_t> RetryQueue::waiting_since(const std::string& service) const {
+  const auto found = kept_.find(service);
+  if (found == kept_.end() || found->second.progress != Progress::waiting) return std::nullopt;
+  return found->second.since;
 }
 
 std::chrono::milliseconds RetryQueue::pause() const {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ enum class Progress : std::uint8_t {
 
 class RetryQueue {
  public:
-  /// Replaces the service's kept plan; with `written` nothing is kept.
-  void keep(PlanChange change, Progress progress);
+  /// Replaces the service's kept plan; with `written` nothing is kept. `since`: the epoch of IdReclaimer in
+  /// which it began to wait.
+  void keep(PlanChange change, Progress progress, std::uint64_t since);
   void clear() noexcept { kept_.clear(); }
   [[nodiscard]] bool empty() const noexcept { return kept_.empty(); }
 
@@ -30,6 +32,8 @@ class RetryQueue {
   [[nodiscard]] bool has(Progress progress) const;
   /// Whether writing this service ("namespace/name") failed.
   [[nodiscard]] bool has_failed(const std::string& service) const;
+  /// The epoch in which this service began to wait; nullopt if it does not wait.
+  [[nodiscard]] std::optional<std::uint64_t> waiting_since(const std::string& service) const;
   /// Calls `visit` with each service port's plan.
   template <class Visit>
   void for_each_port(Visit visit) const {
@@ -48,6 +52,7 @@ class RetryQueue {
   struct Kept {
     PlanChange change;
     Progress progress = Progress::failed;
+    std::uint64_t since = 0;
   };
   std::map<std::string, Kept> kept_;  ///< by "namespace/name"
   unsigned retries_ = 0;              ///< retries since the last success

@@ -25,6 +25,8 @@ struct ServiceState {
   std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it; null: another agent did
   maps::Extent cluster;
   maps::Extent local;
+  std::uint64_t cluster_sum = 0;  ///< with consistent selection: of the set's slots as written
+  std::uint64_t local_sum = 0;
   BackendCounts counts;    ///< valid once this agent published it
   FrontendKeys frontends;  ///< frontends that may point to this number
   Ranges ranges;           ///< ranges that may be in the map

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "agent/plan/plan.hpp"
 #include "agent/tables/address_table.hpp"
 #include "agent/tables/frontend_table.hpp"
 #include "agent/tables/id_reclaimer.hpp"
@@ -35,6 +36,11 @@ struct TableSet {
   TableSet& operator=(const TableSet&) = delete;
   ~TableSet() = default;
 
+  /// Notes that backends or frontends of a service port changed. An adopted one without a name may be UDP.
+  void note_change(const ServicePortKey& key) {
+    udp_changed = udp_changed || key.protocol == LB_UDP || key.name.empty();
+  }
+
   maps::Store store;
   AddressTable addresses;
   RangeTable ranges;
@@ -43,6 +49,9 @@ struct TableSet {
   IdReclaimer reclaimer;
   Publisher publisher;
   ServiceTable services;
+  /// Backends or frontends of UDP changed and Tables has not reported it. True at first: the previous agent
+  /// may have ended before it did.
+  bool udp_changed = true;
 };
 
 }  // namespace lb::agent

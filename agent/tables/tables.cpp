@@ -7,6 +7,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "agent/tables/table_keys.hpp"
 #include "agent/tables/table_stats.hpp"
@@ -53,10 +54,29 @@ void Tables::run(std::vector<PlanChange> changes) {
   auto written = writer_.write(std::move(changes));
   if (const error_code error = tables_.addresses.write_touched()) report_addresses(error);
   tables_.reclaimer.flush();
+  note_refusal(written);
   for (ServiceOutcome& outcome : written) report(std::move(outcome));
   if (complete()) {
     waiting_.note_success();
     sizes_.note_success();
+  }
+  report_udp_change();
+}
+
+void Tables::report_udp_change() {
+  if (std::exchange(tables_.udp_changed, false) && udp_changed_) udp_changed_();
+}
+
+void Tables::note_refusal(const std::vector<ServiceOutcome>& written) {
+  const auto is_written = [](const auto& each) { return each.progress == Progress::written; };
+  const auto is_refusal = [](const auto& each) {
+    return each.progress == Progress::failed && !is_full(each.error) &&
+           each.error != boost::system::errc::filename_too_long;
+  };
+  if (std::ranges::any_of(written, is_written)) {
+    refused_ = false;
+  } else if (std::ranges::any_of(written, is_refusal)) {
+    refused_ = true;
   }
 }
 
@@ -64,7 +84,7 @@ void Tables::report(ServiceOutcome outcome) {
   const std::string& service = outcome.change.service;
   if (outcome.progress == Progress::written) problems_.end(service);
   if (outcome.progress == Progress::failed) problems_.report(service, "Service " + service, outcome.reason);
-  waiting_.keep(std::move(outcome.change), outcome.progress);
+  waiting_.keep(std::move(outcome.change), outcome.progress, outcome.since);
 }
 
 void Tables::set_addresses(std::vector<NodeAddress> addresses) {
@@ -102,7 +122,9 @@ void Tables::set_kernel_ports(const ReservedPorts::Bits& bits) { tables_.reserve
 
 std::vector<Repaired> Tables::repair() {
   if (!started_) return {};  // before the first batch the maps are the previous agent's
-  return lb::agent::repair(tables_);
+  auto repaired = lb::agent::repair(tables_);
+  report_udp_change();
+  return repaired;
 }
 
 void Tables::retry() {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,6 +37,10 @@ class Tables final : public PlanSink {
   Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
          std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
+  /// `changed` is called whenever backends or frontends of UDP services have changed, also if that was
+  /// written by a retry or a repair, and after the first batch. It must outlive this.
+  void on_udp_change(std::function<void()> changed) { udp_changed_ = std::move(changed); }
+
   /// Reads all pinned maps; writes nothing. Call it once, before the first apply().
   [[nodiscard]] maps::result<Adopted> adopt();
 
@@ -62,6 +67,9 @@ class Tables final : public PlanSink {
   [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
   /// Whether the maps hold the complete plan.
   [[nodiscard]] bool complete() const;
+  /// Whether the kernel refuses writes, and has taken none since for any service. What does not fit is not
+  /// refused.
+  [[nodiscard]] bool is_refused() const noexcept { return refused_; }
   /// Whether a write for a service ("namespace/name") failed.
   [[nodiscard]] bool failed(const std::string& service) const;
 
@@ -84,17 +92,21 @@ class Tables final : public PlanSink {
   [[nodiscard]] std::vector<PlanChange> whole(std::vector<PlanChange> changes);
   void run(std::vector<PlanChange> changes);
   void rerun(Progress which);
+  void note_refusal(const std::vector<ServiceOutcome>& written);
   void report(ServiceOutcome outcome);
   void write_addresses();
   void report_addresses(const maps::error_code& error);
   void write_ranges();
+  void report_udp_change();
 
   ProblemReports problems_;
   TableSet tables_;
   RetryQueue waiting_;
   TableSizes sizes_{tables_};
-  BatchWriter writer_{tables_, sizes_};
+  BatchWriter writer_{tables_, sizes_, waiting_};
+  std::function<void()> udp_changed_;
   bool started_ = false;  ///< the first batch has arrived
+  bool refused_ = false;
 };
 
 }  // namespace lb::agent

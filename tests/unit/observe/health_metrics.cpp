@@ -116,7 +116,7 @@ TEST_CASE("changes are pending until they are published") {
   const auto before = metrics.render({});
   CHECK_THAT(before, ContainsSubstring("kubeproxy_sync_proxy_rules_service_changes_pending 1\n"));
   CHECK_THAT(before, ContainsSubstring("kubeproxy_sync_proxy_rules_endpoint_changes_pending 2\n"));
-  metrics.published(Sync::partial, 3ms, noon + 2s);
+  metrics.published(Sync::partial, 3ms);
   const auto after = metrics.render({});
   CHECK_THAT(after, ContainsSubstring("kubeproxy_sync_proxy_rules_endpoint_changes_pending 0\n"));
   CHECK_THAT(after, ContainsSubstring("kubeproxy_sync_proxy_rules_endpoint_changes_total 2\n"));
@@ -212,7 +212,8 @@ TEST_CASE("SEM-67: service ports one by one, where that was asked for") {
 
 TEST_CASE("durations under kube-proxy's name and buckets") {
   Metrics metrics;
-  metrics.published(Sync::full, 3ms, noon);
+  metrics.published(Sync::full, 3ms);
+  metrics.synced(noon);
   const auto text = metrics.render({});
   CHECK_THAT(text, ContainsSubstring(
                        "kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"} 1\n"));

@@ -31,6 +31,7 @@ struct Shape {
   std::size_t frontends = 0;
   std::size_t ranges = 0;
   std::size_t backends = 0;
+  lb_selection selection = LB_RANDOM;
 };
 
 k8s::Address numbered(std::uint8_t net, std::size_t number) {
@@ -47,6 +48,7 @@ ServicePlans plans(const Shape& shape) {
     }
     for (std::size_t at = 0; at < shape.ranges; ++at) plan.source_ranges.push_back({numbered(10, at), 128});
     plan.policy.source_ranges = shape.ranges > 0 ? LB_YES : LB_NO;
+    plan.policy.selection = shape.selection;
     std::vector<agent::BackendPlan> backends;
     for (std::size_t at = 0; at < shape.backends; ++at) {
       backends.emplace_back(numbered(172, at), 8080, LB_ELSEWHERE, true, false, true, 1);
@@ -107,6 +109,36 @@ TEST_CASE("a small change is made at once, and shared chunks cost nothing") {
   want[1] = plans({.ports = 2, .frontends = 51})[1];
   CHECK(writes_between(have, want) <= 2);
   CHECK(part_towards(have, want, 100) == want);
+}
+
+/// How many ports of the two plans differ.
+std::size_t differing(const ServicePlans& have, const ServicePlans& want) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < have.size(); ++at) count += *have[at] == *want[at] ? 0 : 1;
+  return count;
+}
+
+TEST_CASE("large tables of consistent selection are filled for one port at a time") {
+  constexpr std::size_t most = 1024;
+  const Shape before{.ports = 8, .frontends = 1, .backends = 999, .selection = LB_CONSISTENT};
+  Shape after = before;
+  after.backends = 1000;
+  auto have = plans(before);
+  const auto want = plans(after);
+  for (std::size_t port = 0; port < after.ports; ++port) {
+    CHECK(writes_between(have, want) > most);
+    const auto next = part_towards(have, want, most);
+    CHECK(differing(have, next) == 1);
+    have = next;
+  }
+  CHECK(differing(have, want) == 0);
+  CHECK(part_towards(have, want, most) == want);
+
+  Shape small = before;
+  small.backends = 10;
+  Shape grown = before;
+  grown.backends = 11;
+  CHECK(writes_between(plans(small), plans(grown)) < most);
 }
 
 agent::PlanChange change(const std::string& service, ServicePlans ports) {

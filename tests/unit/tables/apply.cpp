@@ -97,6 +97,30 @@ TEST_CASE("a backend that left is ended, and its id waits for grace and for the 
   CHECK(agent.complaints.size() == 1);
 }
 
+TEST_CASE(
+    "SEM-81 a service that does not fit, with an endpoint that came back, keeps its backends and is named") {
+  FakeKernel kernel({.backends = 4});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2}))});
+  const bool has_flows = GENERATE(true, false);
+  if (has_flows) agent.sweeper.named.add(3, 1);
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 3, 7}))});
+  agent.settle();
+  CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2});
+  CHECK(kernel.backends.load(3).serving == LB_NO);
+  CHECK(kernel.backends.load(3).service == (has_flows ? 1 : 0));
+  REQUIRE(agent.complaints.size() == 1);
+  CHECK(agent.complaints[0].starts_with("lb_backends is full"));
+  CHECK(agent.tables.failed("default/web"));
+
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 3}))});
+  agent.settle();
+  CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2, 3});
+  CHECK(kernel.backends.load(3).serving == LB_YES);
+  CHECK(agent.tables.complete());
+}
+
 TEST_CASE("an endpoint that comes back while its id waits has the same id again") {
   FakeKernel kernel;
   Agent agent(kernel);
@@ -331,6 +355,31 @@ TEST_CASE("source ranges are there before the policy asks for them, and change w
   agent.tables.apply(Batch::changes, {change("web", {})});
   CHECK(kernel.ranges.entries.empty());
   CHECK(agent.tables.complete());
+}
+
+TEST_CASE("SEM-59: writes are refused while the kernel takes none, but not where a table is full") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
+  CHECK_FALSE(agent.tables.is_refused());
+  kernel.faults.fail_at = kernel.faults.writes;
+  agent.tables.apply(Batch::changes, {change(service("db", 2, {1}))});
+  CHECK(agent.tables.is_refused());
+  kernel.faults.fail_at = kernel.faults.writes;
+  agent.tables.retry();
+  CHECK(agent.tables.is_refused());
+  kernel.faults.fail_at = kernel.faults.writes;
+  agent.tables.apply(Batch::changes, {change(service("dns", 3, {1})), change(service("web", 1, {1, 2}))});
+  CHECK_FALSE(agent.tables.is_refused());  // one of the two is written
+  CHECK(agent.tables.failed("default/dns"));
+  agent.tables.retry();
+  CHECK(agent.tables.complete());
+
+  kernel.faults.error = make_error_code(boost::system::errc::argument_list_too_long);
+  kernel.faults.fail_at = kernel.faults.writes;
+  agent.tables.apply(Batch::changes, {change(service("ntp", 4, {1}))});
+  CHECK(agent.tables.failed("default/ntp"));
+  CHECK_FALSE(agent.tables.is_refused());
 }
 
 TEST_CASE("a whole batch removes what it does not name") {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,9 +146,11 @@ struct Agent {
             kernel.store(), grace, sweeper,
             [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }, slots) {}
 
-  /// Ends all pending grace periods and sweeps.
+  /// Ends all pending grace periods and sweeps. Throws if each of them leads to another one.
   void settle() {
-    while (!grace.waiting.empty() || sweeper.waiting) {
+    constexpr int many = 20;
+    for (int round = 0; !grace.waiting.empty() || sweeper.waiting; ++round) {
+      if (round == many) throw std::runtime_error("grace periods and sweeps do not come to an end");
       grace.pass();
       sweeper.finish();
     }

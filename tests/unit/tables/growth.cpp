@@ -1,6 +1,7 @@
 // Which tables must be larger, and how large, after entries did not fit (SEM-81).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,60 @@ TEST_CASE(
   CHECK(next.sweeper.count < 5);
   CHECK(next.complaints.size() == 3);
   CHECK(next.tables.retry_in());
+}
+
+TEST_CASE(
+    "SEM-81 a service that does not fit, with an endpoint that came back, is reported, and its table grows") {
+  const bool few_backends = GENERATE(true, false);
+  const auto table = few_backends ? &Sizes::backends : &Sizes::slots;
+  FakeKernel kernel({.backends = few_backends ? 8U : 64U, .slots = few_backends ? 64U : 8U});
+  Agent agent(kernel);
+  agent.sweeper.named.add(3, 1);  // a flow still refers to the backend that comes back
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2}))});
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}))});
+  agent.settle();
+  CHECK(agent.complaints.size() == 1);
+  REQUIRE(agent.tables.retry_in());
+  const int sweeps = agent.sweeper.count;
+  agent.tables.retry();
+  agent.settle();
+  CHECK(agent.sweeper.count == sweeps + 1);
+  REQUIRE(agent.tables.larger());
+  CHECK((*agent.tables.larger()).*table > sizes_of(kernel).*table);
+}
+
+TEST_CASE(
+    "SEM-81 a service that does not fit is reported, and its table grows, while another one changes all the "
+    "time") {
+  const bool few_backends = GENERATE(true, false);
+  FakeKernel kernel({.backends = few_backends ? 16U : 64U, .slots = few_backends ? 64U : 24U});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(numbered("web", 1, 10)), change(service("flaps", 2, {1}))});
+  agent.settle();
+  std::uint8_t last = 1;
+  const auto flap = [&] {
+    last = last == 1 ? 2 : 1;
+    agent.tables.apply(Batch::changes, {change(service("flaps", 2, {last}))});
+  };
+  const auto pass = [&] {
+    for (int round = 0; round < 6; ++round) {
+      flap();
+      agent.grace.pass();
+      flap();
+      agent.sweeper.finish();
+    }
+  };
+  flap();
+  agent.tables.apply(Batch::changes, {change(numbered("big", 3, 20))});
+  CHECK_FALSE(agent.tables.failed("default/big"));  // what was retired before may make room
+  pass();
+  CHECK(agent.tables.failed("default/big"));
+  REQUIRE(agent.complaints.size() == 1);
+  agent.tables.retry();
+  pass();
+  CHECK(agent.tables.failed("default/big"));
+  CHECK(agent.tables.larger());
 }
 
 TEST_CASE("SEM-81 what fails for another reason asks for no larger table, nor what may yet find room") {

@@ -63,6 +63,26 @@ TEST_CASE("SEM-70: what others wrote, changed or took away in the tables is put 
   CHECK(agent.tables.repair().empty());
 }
 
+TEST_CASE("SEM-70: a slot of a consistent table that others changed is put right") {
+  FakeKernel kernel({.slots = 1024});
+  Agent agent(kernel);
+  const auto consistent = service("web", 1, {1, 2, 3});
+  consistent->policy.selection = LB_CONSISTENT;
+  agent.tables.apply(Batch::whole, {change(consistent)});
+  agent.settle();
+  const auto good = lines(kernel);
+  CHECK(agent.tables.repair().empty());
+  const auto first = kernel.services.load(1).cluster.first;
+  kernel.slots.store(first + 1, kernel.slots.load(first + 1) % 3 + 1);
+  const auto repaired = agent.tables.repair();
+  REQUIRE(repaired.size() == 1);
+  CHECK(repaired[0].table == "lb_slots");
+  CHECK(repaired[0].entries == 1);
+  agent.settle();
+  CHECK(agent.tables.repair().empty());
+  CHECK(lines(kernel) == good);
+}
+
 TEST_CASE("SEM-70: what cannot be put right now is put right later") {
   Written written;
   auto& kernel = written.kernel;

@@ -25,15 +25,18 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("a service's last plan is kept until it is written, by what it waits for") {
   RetryQueue queue;
-  queue.keep(change(service("web", 1, {1})), Progress::failed);
-  queue.keep(change(service("db", 2, {1, 2})), Progress::failed);
-  queue.keep(change(service("dns", 3, {1})), Progress::waiting);
+  queue.keep(change(service("web", 1, {1})), Progress::failed, 0);
+  queue.keep(change(service("db", 2, {1, 2})), Progress::failed, 0);
+  queue.keep(change(service("dns", 3, {1})), Progress::waiting, 7);
   CHECK(names(queue.with(Progress::failed)) == Names{"default/db", "default/web"});
   CHECK(names(queue.with(Progress::waiting)) == Names{"default/dns"});
   CHECK(queue.has_failed("default/web"));
   CHECK_FALSE(queue.has_failed("default/dns"));
+  CHECK(queue.waiting_since("default/dns") == 7);
+  CHECK_FALSE(queue.waiting_since("default/web"));
 
-  queue.keep(change(service("web", 9, {1, 2, 3})), Progress::waiting);
+  queue.keep(change(service("web", 9, {1, 2, 3})), Progress::waiting, 9);
+  CHECK(queue.waiting_since("default/web") == 9);
   CHECK_FALSE(queue.has_failed("default/web"));
   std::size_t backends = 0;
   queue.for_each_port([&](const auto& port) { backends += port.backends.size(); });
@@ -41,7 +44,7 @@ TEST_CASE("a service's last plan is kept until it is written, by what it waits f
 
   for (const auto* name : {"web", "db", "dns"}) {
     CHECK_FALSE(queue.empty());
-    queue.keep(change(name, {}), Progress::written);
+    queue.keep(change(name, {}), Progress::written, 0);
   }
   CHECK(queue.empty());
   CHECK_FALSE(queue.has(Progress::failed));

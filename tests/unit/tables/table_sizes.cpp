@@ -26,7 +26,7 @@ struct Fixture {
 /// A queue in which one plan waits.
 RetryQueue waiting_for(const Plan& plan) {
   RetryQueue waiting;
-  waiting.keep(change(plan), Progress::failed);
+  waiting.keep(change(plan), Progress::failed, 0);
   return waiting;
 }
 
