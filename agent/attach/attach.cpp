@@ -267,7 +267,8 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   if (outcome && outcome->state == HookState::kept) {
     addresses_.add_program(outcome->program);
   }
-  if (!outcome && plan.xdp_mode == XdpMode::automatic) {
+  const bool refused = !outcome && !is_pin_error(outcome.error());
+  if (refused && plan.xdp_mode == XdpMode::automatic) {
     if (is_final(outcome.error())) {
       refused_xdp_[device.index] = no_native_xdp(outcome.error(), device.kind);
     }
@@ -279,7 +280,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   const bool sends = !is_unsendable && !is_declining;
   const std::string attach_type = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
   report.hooks.push_back(report_of(hook, sends ? attach_type : attach_type + " (tc sends)", outcome));
-  if (!outcome && plan.xdp_mode == XdpMode::native) {
+  if (refused && plan.xdp_mode == XdpMode::native) {
     report.hooks.back().problem += or_else(device.kind);
   }
   if (outcome && is_declining) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -26,6 +28,7 @@
 #include "agent/attach/xdp_drop_watch.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/base/error.hpp"
+#include "agent/datapath/lock.hpp"
 #include "agent/programs/bpf_programs.hpp"
 #include "agent/programs/pinned_maps.hpp"
 #include "agent/programs/requirements.hpp"
@@ -83,6 +86,12 @@ NodePage open_page(const BpfPrograms& programs) {
   return NodePage(std::move(*array));
 }
 
+/// The inode number of a file; 0: there is none.
+std::uint64_t inode_of(const std::filesystem::path& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 void add_to(Restored& restored, const AttachReport& report) {
   for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
     for (const auto& hook : *hooks) {
@@ -128,19 +137,22 @@ struct Datapath::State {
   std::vector<Port> ports;
   std::vector<Device> pods;
   std::vector<std::string> uplinks;
-  std::optional<std::int64_t> maps_seen;  ///< mtime when all maps were last seen pinned
-  std::vector<std::string> not_running;   ///< socket hooks that did not run at the last test
-  std::vector<std::string> declined;      ///< features that the last attach() did not use, with reasons
-  std::string lacks;                      ///< the argument of set_limitations()
-  std::string sockets;                    ///< status text about sockets at the last attach()
-  std::string packets;                    ///< status text about packets at the last attach()
-  bool late = false;                      ///< the last attach() was skipped, for lack of descriptors
+  std::optional<std::int64_t> maps_seen;       ///< mtime when all maps were last seen pinned
+  std::vector<std::string> not_running;        ///< socket hooks that did not run at the last test
+  std::vector<std::string> declined;           ///< features that the last attach() did not use, with reasons
+  std::string lacks;                           ///< the argument of set_limitations()
+  std::string sockets;                         ///< status text about sockets at the last attach()
+  std::string packets;                         ///< status text about packets at the last attach()
+  bool late = false;                           ///< the last attach() was skipped, for lack of descriptors
+  std::uint64_t base = inode_of(pins.base());  ///< inode number of the pin directory
+  std::optional<PinLock> lock = std::nullopt;  ///< of that directory, if it was made again
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
   void report();
+  void restore_directories();
   [[nodiscard]] std::size_t restore_maps();
-  [[nodiscard]] bool take_cgroup();
+  [[nodiscard]] std::string take_cgroup();
   void try_sockets(AttachReport& report);
 };
 
@@ -268,6 +280,23 @@ void Datapath::set_ports(std::vector<Port> ports) { state_->ports = std::move(po
 
 void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
 
+// Without the directories nothing can be pinned, and a link that is not pinned ends at once. The caller's
+// lock is on the directory that was removed, so that another agent may have made one and serve by now
+// (REL-40).
+void Datapath::State::restore_directories() {
+  if (base == inode_of(pins.base())) {
+    if (inode_of(pins.maps()) == 0 || inode_of(pins.links()) == 0) prepare_pins(pins);
+    return;
+  }
+  if (find_agent(pins).state == AgentState::running) {
+    throw StartError(
+        fmt::format("another agent has made the pins at {} anew and serves", pins.base().string()),
+        "end one of the two");
+  }
+  lock = PinLock::take(pins);
+  base = inode_of(pins.base());
+}
+
 std::size_t Datapath::State::restore_maps() {
   const auto directory = pins.maps().string();
   const auto changed = directory_changed(directory);
@@ -278,13 +307,18 @@ std::size_t Datapath::State::restore_maps() {
   return repin_maps(programs.object(), pins);
 }
 
-// Programs on a removed cgroup serve no process, and nothing shows it (REL-70).
-bool Datapath::State::take_cgroup() {
+// Programs on a removed cgroup serve no process, and nothing shows it (REL-70). Returns why the present one
+// cannot be opened; empty if it can.
+std::string Datapath::State::take_cgroup() {
   if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
-    return false;
+    return {};
   }
-  cgroup = open_cgroup(options.cgroup);
-  return true;
+  try {
+    cgroup = open_cgroup(options.cgroup);
+  } catch (const StartError& error) {
+    return error.what();
+  }
+  return {};
 }
 
 /// A hook that does not run counts as failed.
@@ -309,14 +343,16 @@ Restored Datapath::restore(FilterChanges filters) {
     restored.failure = "hooks are not reconciled: " + lack;
     return restored;
   }
-  restored.maps = state_->restore_maps();
-  bool moved = false;
   try {
-    moved = state_->take_cgroup();
+    state_->restore_directories();
   } catch (const StartError& error) {
     restored.failure = error.what();
     return restored;
   }
+  restored.maps = state_->restore_maps();
+  const auto served = state_->cgroup.id;
+  const auto no_cgroup = state_->take_cgroup();
+  const bool moved = state_->cgroup.id != served;
   const auto lost = state_->watch.lost();
   const auto dropping = state_->watch.dropping();
   if (state_->watch.lost() != lost) {
@@ -329,6 +365,7 @@ Restored Datapath::restore(FilterChanges filters) {
     return restored;
   }
   add_to(restored, attach());
+  if (!no_cgroup.empty()) restored.failure = no_cgroup;  // why the socket hooks failed
   return restored;
 }
 

@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "agent/netlink/filters.hpp"
@@ -68,20 +70,30 @@ std::optional<k8s::Address> read_address(std::uint8_t family, Bytes bytes) {
 
 struct AddressMessage {
   std::optional<k8s::Address> address;
+  std::optional<k8s::Address> peer;  ///< IFA_ADDRESS
   std::uint32_t flags = 0;
 };
 
 // On a point-to-point device IFA_ADDRESS is the peer's address and IFA_LOCAL ours.
 AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
-  AddressMessage message{std::nullopt, head.ifa_flags};
+  AddressMessage message{std::nullopt, std::nullopt, head.ifa_flags};
   for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
-    if (type == IFA_LOCAL || (type == IFA_ADDRESS && !message.address)) {
+    if (type == IFA_LOCAL) {
       message.address = read_address(head.ifa_family, content);
+    } else if (type == IFA_ADDRESS) {
+      message.peer = read_address(head.ifa_family, content);
     } else if (type == IFA_FLAGS) {
       message.flags = read<std::uint32_t>(content).value_or(message.flags);
     }
   });
+  if (!message.address) message.address = message.peer;
   return message;
+}
+
+/// A device has an IPv6 address once, and the kernel may change its peer.
+DeviceAddress key_of(const ifaddrmsg& head, const AddressMessage& message) {
+  if (head.ifa_family != AF_INET) return {head.ifa_index, *message.address, 0, {}};
+  return {head.ifa_index, *message.address, head.ifa_prefixlen, message.peer.value_or(*message.address)};
 }
 
 /// Whether the address is in use; not while duplicate address detection is under way or has failed.
@@ -220,8 +232,9 @@ lb_address_kind kind_of(const k8s::Address& address, const NodePortAddresses& as
   return address.loopback() ? LB_LOOPBACK_ADDRESS : LB_NODE_PORT_ADDRESS;
 }
 
-// kube-proxy's IPVS mode adds every service's address to this device; none of them is a node address.
-constexpr std::string_view ipvs_device = "kube-ipvs0";
+// kube-proxy's IPVS mode and kube-router add every service's address to these devices, and leave them behind
+// when they end; none of the addresses is a node address.
+constexpr std::array<std::string_view, 2> ipvs_devices = {"kube-ipvs0", "kube-dummy-if"};
 
 }  // namespace
 
@@ -230,7 +243,8 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
   std::map<k8s::Address, lb_address_kind> unique;
   for (const auto& [key, use] : addresses_) {
     const auto device = devices_.find(key.device);
-    if (device == devices_.end() || device->second.name != ipvs_device) {
+    if (device == devices_.end() ||
+        std::ranges::find(ipvs_devices, device->second.name) == ipvs_devices.end()) {
       unique.emplace(key.address, kind_of(key.address, asked, primary));
     }
   }
@@ -248,9 +262,10 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
     links[index].device = device;
   }
   for (const auto& [key, use] : addresses_) {
-    if (const auto link = links.find(key.device); link != links.end()) {
-      link->second.addresses.push_back(key.address);
-    }
+    const auto link = links.find(key.device);
+    if (link == links.end()) continue;
+    auto& addresses = link->second.addresses;
+    if (addresses.empty() || addresses.back() != key.address) addresses.push_back(key.address);
   }
   for (const auto& route : routes_) {
     const auto link = links.find(route.device);
@@ -288,6 +303,8 @@ void RtnetlinkDump::begin() {
   network_.filter_changes_ = changes;
   phase_ = DumpPhase::devices;
   listed_.clear();
+  routeless_.clear();
+  outdated_ = false;
   ++sequence_;
 }
 
@@ -322,6 +339,7 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
         next = phase_ == DumpPhase::following ? Next::notify : next;
         break;
       case Effect::stale:
+        outdated_ = phase_ == DumpPhase::routes;
         next = phase_ == DumpPhase::following ? list_routes() : next;
         break;
       case Effect::finished:
@@ -343,6 +361,9 @@ RtnetlinkDump::Next RtnetlinkDump::finish_list() {
     return Next::send;
   }
   if (phase_ == DumpPhase::addresses && follows_ == Routes::followed) {
+    return list_routes();
+  }
+  if (phase_ == DumpPhase::routes && std::exchange(outdated_, false)) {
     return list_routes();
   }
   if (phase_ == DumpPhase::routes) {
@@ -405,12 +426,13 @@ RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<c
   const auto index = static_cast<std::uint32_t>(head->ifi_index);
   if (type == RTM_NEWLINK) {
     auto device = read_device(*head, after(body, sizeof(*head)));
-    const bool down = device.power == DevicePower::down;
+    const auto power = device.power;
     const bool changed = put(network_.devices_, index, std::move(device));
-    const bool dropped = down && drop_routes(index) == Effect::changed;
-    return changed || dropped ? Effect::changed : Effect::none;
+    const auto routes = power == DevicePower::down ? drop_routes(index) : revive_routes(index);
+    return routes == Effect::none && changed ? Effect::changed : routes;
   }
   static_cast<void>(drop_routes(index));
+  routeless_.erase(index);
   std::erase_if(network_.addresses_, [&](const auto& entry) { return entry.first.device == index; });
   return network_.devices_.erase(index) > 0 ? Effect::changed : Effect::none;
 }
@@ -424,7 +446,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
   if (!message.address) {
     return Effect::none;
   }
-  const DeviceAddress key{head->ifa_index, *message.address};
+  const auto key = key_of(*head, message);
   if (type == RTM_NEWADDR && in_use(message.flags)) {
     return put(network_.addresses_, key, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
   }
@@ -432,14 +454,22 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
     return Effect::none;
   }
   // Routes that prefer a deleted address as their source are deleted too, without a notification.
-  return follows_ == Routes::followed && phase_ == DumpPhase::following ? Effect::stale : Effect::changed;
+  return follows_ == Routes::followed ? Effect::stale : Effect::changed;
 }
 
 // A device that goes down loses its IPv4 routes, also without a notification.
 RtnetlinkDump::Effect RtnetlinkDump::drop_routes(std::uint32_t device) {
   const auto leads_there = [device](const DeviceRoute& route) { return route.device == device; };
-  std::erase_if(listed_, leads_there);
-  return std::erase_if(network_.routes_, leads_there) > 0 ? Effect::changed : Effect::none;
+  const bool listed = std::erase_if(listed_, leads_there) > 0;
+  const bool known = std::erase_if(network_.routes_, leads_there) > 0;
+  if (listed || known) routeless_.insert(device);
+  return known ? Effect::changed : Effect::none;
+}
+
+// The kernel revives next hops by a device that is up again, if their route had others, without a
+// notification.
+RtnetlinkDump::Effect RtnetlinkDump::revive_routes(std::uint32_t device) {
+  return routeless_.erase(device) > 0 ? Effect::stale : Effect::none;
 }
 
 RtnetlinkDump::Effect RtnetlinkDump::take_route(std::uint16_t type, std::uint16_t flags,

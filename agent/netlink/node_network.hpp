@@ -43,10 +43,13 @@ struct NetDevice {
 
 enum class AddressUse : std::uint8_t { preferred, other };
 
-/// An address and the device that has it.
+/// An address and the device that has it. A device may have an IPv4 address several times, with different
+/// prefix lengths or peers, and keeps it until the last of these is deleted.
 struct DeviceAddress {
   std::uint32_t device = 0;  ///< interface index
   k8s::Address address;
+  std::uint8_t length = 0;  ///< of the prefix; 0 for IPv6
+  k8s::Address peer;        ///< IFA_ADDRESS; all zero for IPv6
   auto operator<=>(const DeviceAddress&) const = default;
 };
 
@@ -130,7 +133,7 @@ class RtnetlinkDump {
 
  private:
   enum class DumpPhase : std::uint8_t { devices, addresses, routes, following };
-  /// stale: the kernel may have deleted routes without a notification.
+  /// stale: the kernel may have deleted or revived routes without a notification.
   enum class Effect : std::uint8_t { none, changed, stale, finished, broken };
 
   [[nodiscard]] Effect take(const nlmsghdr& head, std::span<const std::byte> body);
@@ -140,11 +143,14 @@ class RtnetlinkDump {
   [[nodiscard]] Next finish_list();
   [[nodiscard]] Next list_routes();
   [[nodiscard]] Effect drop_routes(std::uint32_t device);
+  [[nodiscard]] Effect revive_routes(std::uint32_t device);
 
   NodeNetwork network_;
-  std::set<DeviceRoute> listed_;  ///< routes listed so far by the dump under way
+  std::set<DeviceRoute> listed_;       ///< routes listed so far by the dump under way
+  std::set<std::uint32_t> routeless_;  ///< devices that went down and lost routes
   Routes follows_ = Routes::ignored;
   DumpPhase phase_ = DumpPhase::devices;
+  bool outdated_ = false;  ///< routes must be listed again after the dump under way
   std::uint32_t sequence_ = 0;
 };
 

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -26,6 +28,9 @@ namespace {
 
 namespace asio = boost::asio;
 using netlink::Bytes;
+
+/// Pause before policies that could not be read are read again.
+constexpr std::chrono::seconds retry_pause{1};
 
 constexpr std::uint8_t ipv4_bits = 96;  // prefix bits before an IPv4 address in 16 bytes
 
@@ -114,9 +119,11 @@ std::optional<XfrmPolicies> read_policies() {
   return policies;
 }
 
-/// Opens a socket for change notifications; invalid if the kernel has no IPsec.
+/// Opens a socket for change notifications; invalid if the kernel has no IPsec. The kernel reports a policy
+/// that it deleted for its age to the other group only.
 maps::Fd open_listener() {
-  auto socket = netlink::open_notifications(NETLINK_XFRM, 1U << (XFRMNLGRP_POLICY - 1U));
+  auto socket = netlink::open_notifications(NETLINK_XFRM,
+                                            1U << (XFRMNLGRP_POLICY - 1U) | 1U << (XFRMNLGRP_EXPIRE - 1U));
   if (!socket && errno != EPROTONOSUPPORT) {
     spdlog::warn("cannot follow IPsec policies ({}): what they should encrypt may leave unencrypted",
                  std::strerror(errno));
@@ -143,18 +150,25 @@ void take_policy(XfrmPolicies& policies, const nlmsghdr& head, Bytes body) {
 
 struct XfrmWatch::State {
   State(asio::io_context& context, std::function<void()> notify)
-      : events(context), changed(std::move(notify)) {
+      : events(context), timer(context), changed(std::move(notify)) {
     if (const auto listener = open_listener(); listener) {
       events.assign(::dup(listener.get()));
-      policies = read_policies().value_or(XfrmPolicies());
+      if (auto first = read_policies()) {
+        policies = std::move(*first);
+      } else {
+        retry();
+      }
       wait();
     }
   }
 
   void wait();
+  [[nodiscard]] bool drain();
   void refresh();
+  void retry();
 
   asio::posix::stream_descriptor events;
+  asio::steady_timer timer;
   std::function<void()> changed;
   XfrmPolicies policies;
 };
@@ -163,23 +177,43 @@ void XfrmWatch::State::wait() {
   events.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
                       if (!error) {
-                        refresh();
+                        if (drain()) refresh();
                         wait();
                       }
                     });
 }
 
-/// Drains notifications: whatever they reported or lost is in the list that is read afterwards. Changes
-/// during the read wake this again.
-void XfrmWatch::State::refresh() {
-  std::array<std::byte, 65536> notify{};
-  while (::recv(events.native_handle(), notify.data(), notify.size(), 0) >= 0 || errno == ENOBUFS) {
+/// Drains notifications: whatever they reported or lost is in the list that is read afterwards. Returns
+/// whether that may have changed: a node may have many states (SAs), which expire all the time.
+bool XfrmWatch::State::drain() {
+  std::array<std::byte, 65536> notification{};
+  bool changed_list = false;
+  while (true) {
+    const auto length = ::recv(events.native_handle(), notification.data(), notification.size(), 0);
+    if (length < 0 && errno != ENOBUFS) return changed_list;
+    // The kernel sends each notification by itself.
+    const auto head =
+        netlink::read<nlmsghdr>(Bytes(notification).first(length < 0 ? 0 : static_cast<std::size_t>(length)));
+    changed_list = changed_list || !head || head->nlmsg_type != XFRM_MSG_EXPIRE;
   }
+}
+
+/// Changes during the read wake this again.
+void XfrmWatch::State::refresh() {
   auto now = read_policies();
-  if (now && *now != policies) {
+  if (!now) {
+    retry();
+  } else if (*now != policies) {
     policies = std::move(*now);
     changed();
   }
+}
+
+void XfrmWatch::State::retry() {
+  timer.expires_after(retry_pause);
+  timer.async_wait([this](const boost::system::error_code& stopped) {
+    if (!stopped) refresh();
+  });
 }
 
 XfrmWatch::XfrmWatch(asio::io_context& context, std::function<void()> changed)

@@ -212,8 +212,7 @@ class Framer {
     if (!has_some_of(service_.cluster_ips, family)) return;
     parts.family = family;
     parts.cluster_ips = served(service_.cluster_ips, family, options_);
-    // A ClusterIP that a cache on this node uses is not served (NodeLocal DNS).
-    std::erase_if(parts.cluster_ips, [&](const auto& address) { return has(node_.addresses, address); });
+    leave_to_node(parts.cluster_ips);
     parts.load_balancer_ips = served(service_.load_balancer_ips, family, options_);
     parts.external_ips = served(external_ips_, family, options_);
     // Even refused external IPs make a service externally accessible (SEM-83).
@@ -223,6 +222,16 @@ class Framer {
     parts.first_spec = spec_.ports.size();
     families_.push_back(std::move(parts));
     for (const auto* port : sorted_ports_) add_port(*port, families_.back());
+  }
+
+  /// A ClusterIP that a cache on this node uses is not served (NodeLocal DNS). Reported, because an address
+  /// that another proxy left behind looks the same.
+  void leave_to_node(std::vector<k8s::Address>& cluster_ips) {
+    std::erase_if(cluster_ips, [this](const auto& address) {
+      const bool own = has(node_.addresses, address);
+      if (own) left_to_node_.add([&] { return address.text(); });
+      return own;
+    });
   }
 
   /// Of several ports with one key the first counts.
@@ -369,6 +378,10 @@ class Framer {
                            where.first == LB_EXTERNAL_IP ? "external IP" : "load-balancer IP", which.is(),
                            where.second));
     }
+    if (left_to_node_.any()) {
+      complain(fmt::format("ClusterIP {} left to this node: one of its devices has that address",
+                           left_to_node_.is()));
+    }
     if (stated_twice_.any()) {
       complain(fmt::format("port {} stated twice: the first one counts", stated_twice_.is()));
     }
@@ -401,6 +414,7 @@ class Framer {
   std::vector<const k8s::ServicePort*> sorted_ports_;
   std::vector<const k8s::ServicePort*> ports_;  ///< parallel to spec_.ports, until those are merged
   std::map<std::pair<lb_kind, std::uint16_t>, Tally> api_servers_;
+  Tally left_to_node_;
   Tally stated_twice_;
   Tally without_room_;
   std::string first_beyond_;

@@ -40,6 +40,21 @@ std::uint64_t target_of(const bpf_link_info& link) {
 // The kernel's limit of programs at one hook.
 constexpr std::size_t max_programs = 64;
 
+/// Errors of pinning: their numbers are errno values, which an attach call may also have, with other causes.
+class PinErrors final : public boost::system::error_category {
+ public:
+  using error_category::message;
+  [[nodiscard]] const char* name() const noexcept override { return "pin"; }
+  [[nodiscard]] std::string message(int number) const override {
+    return "cannot pin the link: " + system_error(number).message();
+  }
+};
+
+const boost::system::error_category& pin_errors() {
+  static const PinErrors errors;
+  return errors;
+}
+
 std::uint32_t id_of(int program) {
   const auto info = program_info(program);
   return info ? info->id : 0;
@@ -96,7 +111,7 @@ boost::system::result<AttachResult> Links::create(const LinkRequest& request) co
   }
   if (bpf_obj_pin(link.get(), path(fresh).c_str()) != 0 ||
       std::rename(path(fresh).c_str(), path(request.pin).c_str()) != 0) {
-    return last_error();
+    return error_code(errno, pin_errors());
   }
   return AttachResult{HookState::attached, id_of(request.program)};
 }
@@ -157,6 +172,8 @@ void Links::prune(const std::set<std::string>& wanted) const {
     }
   }
 }
+
+bool is_pin_error(const error_code& error) noexcept { return error.category() == pin_errors(); }
 
 std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t program) {
   std::array<std::uint32_t, max_programs> programs{};

@@ -52,7 +52,7 @@ class Links {
 
   /// This Sluice as the owner of clsact filters.
   [[nodiscard]] const FilterOwner& owner() const noexcept { return owner_; }
-  /// Creates or updates the link as requested. Errors are errno values of the attach call.
+  /// Creates or updates the link as requested. Errors are errno values of the attach call, or is_pin_error().
   [[nodiscard]] boost::system::result<AttachResult> ensure(const LinkRequest& request);
   /// Whether a link of that name exists and is attached to that target. Three system calls.
   [[nodiscard]] bool holds(const std::string& pin, std::uint64_t target_id) const;
@@ -80,6 +80,9 @@ class Links {
   FilterOwner owner_;
   std::map<std::pair<std::uint32_t, int>, bool> compared_;  ///< programs are immutable, and so are results
 };
+
+/// Whether the kernel attached the program and only the link could not be pinned, so that it ended at once.
+[[nodiscard]] bool is_pin_error(const boost::system::error_code& error) noexcept;
 
 /// Whether that program is attached to this hook. One system call, for cgroups (`target` is a file
 /// descriptor) and TCX (an interface index). nullopt if the target no longer exists.

@@ -1,6 +1,7 @@
 // Hooks and pins that others remove are restored, and counted (REL-19).
 #include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <linux/bpf.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -10,10 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -21,10 +24,12 @@
 #include <thread>
 #include <vector>
 
+#include "agent/attach/attach.hpp"
 #include "agent/attach/detach.hpp"
 #include "agent/attach/socket_probe.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/base/error.hpp"
+#include "agent/datapath/lock.hpp"
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/programs/clsact.hpp"
@@ -81,6 +86,16 @@ struct HealScene : PodScene {
   }
   [[nodiscard]] maps::Pins pins() const { return maps::Pins(lab.pins()); }
 };
+
+/// The ids of all pinned maps, by name.
+std::map<std::string, std::uint32_t> map_ids(const maps::Pins& pins) {
+  std::map<std::string, std::uint32_t> all;
+  for (const auto& entry : std::filesystem::directory_iterator(pins.maps())) {
+    const auto info = maps::map_info(maps::Fd(bpf_obj_get(entry.path().c_str())).get());
+    all[entry.path().filename().string()] = info ? info->id : 0;
+  }
+  return all;
+}
 
 double cpu_seconds() {
   rusage usage{};
@@ -249,6 +264,85 @@ TEST_CASE("REL-19 an unpinned map is pinned again, and is the same map") {
   REQUIRE(::unlink(path.c_str()) == 0);
   CHECK(heal(*scene.datapath) == Names{{"map", 1}});
   CHECK(id() == before);
+}
+
+TEST_CASE("REL-19 a removed directory of pins is made again, with all that was pinned there", "[features]") {
+  HealScene scene;
+  const auto lock = agent::PinLock::take(scene.pins());
+  const auto programs_before = programs(scene.lab);
+  const auto maps_before = map_ids(scene.pins());
+  SECTION("the whole directory") { std::filesystem::remove_all(scene.pins().base()); }
+  SECTION("that of the layout") { std::filesystem::remove_all(scene.pins().version()); }
+  SECTION("that of the links") {
+    std::filesystem::remove_all(scene.pins().links());
+    CHECK(heal(*scene.datapath) == all_hooks);
+  }
+  static_cast<void>(heal(*scene.datapath));
+  CHECK(programs(scene.lab) == programs_before);
+  CHECK(map_ids(scene.pins()) == maps_before);
+  CHECK(heal(*scene.datapath).empty());
+  CHECK(agent::find_agent(scene.pins()).state == agent::AgentState::running);
+}
+
+TEST_CASE("REL-19 REL-40 a directory of pins that another agent has made meanwhile is left to it",
+          "[features]") {
+  HealScene scene;
+  std::filesystem::remove_all(scene.pins().base());
+  {
+    const auto other = agent::PinLock::take(scene.pins());
+    const auto restored = scene.datapath->restore(FilterChanges::none);
+    CHECK(restored.nothing());
+    CHECK_THAT(restored.failure, ContainsSubstring("another agent"));
+    CHECK(links(scene.lab).empty());
+  }
+  auto healed = heal(*scene.datapath);
+  CHECK(healed.erase("map") == 1);
+  CHECK(healed == all_hooks);
+}
+
+// A device of another driver's name, because by default a veth runs no XDP.
+TEST_CASE("REL-19 a link that cannot be pinned is no refusal of XDP by the driver", "[features]") {
+  const DeviceLab scene;
+  const maps::Pins pins(scene.lab.pins());
+  const auto tc = foreign_program();
+  const std::array<bpf_insn, 2> pass = {
+      {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, XDP_PASS}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  const maps::Fd xdp(bpf_prog_load(BPF_PROG_TYPE_XDP, "foreign", "GPL", pass.data(), pass.size(), nullptr));
+  agent::AttachPlan plan;
+  plan.devices = {{"eth0", if_nametoindex("eth0"), {.driver = "virtio_net"}}};
+  plan.tc_in = plan.tc_out = tc.get();
+  plan.xdp = xdp.get();
+  agent::Attacher attacher(pins.links());
+  const auto attached = [&] { return attacher.attach(plan); };
+  const auto first = attached();
+  CHECK(first.count(agent::HookState::declined) == 0);
+  CHECK_THAT(first.hooks.back().problem, ContainsSubstring("cannot pin the link"));
+  agent::prepare_pins(pins);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!attached().failure().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK_THAT(attached().packets_text(), ContainsSubstring("eth0 tcx+native"));
+  agent::detach_all(pins);
+}
+
+TEST_CASE("REL-19 REL-70 hooks of devices are brought back while the served cgroup is missing",
+          "[features]") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.cgroup = scene.lab.make_cgroup("other");
+  auto datapath = agent::Datapath::open(scene.options);
+  REQUIRE(datapath.attach().failure().empty());
+  const auto in_use = tcx_programs("eth0", BPF_TCX_INGRESS);
+  REQUIRE(::rmdir(scene.options.cgroup.c_str()) == 0);
+  const auto pin = maps::Pins(scene.lab.pins()).link(fmt::format("tc_in_{}", if_nametoindex("eth0")));
+  REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pin.c_str())).get()) == 0);
+  const auto restored = datapath.restore(FilterChanges::none);
+  CHECK_THAT(restored.failure, ContainsSubstring("cannot open the cgroup"));
+  CHECK(restored.hooks == std::vector{agent::HookId{agent::HookKind::tc_ingress, "eth0"}});
+  CHECK(tcx_programs("eth0", BPF_TCX_INGRESS) == in_use);
+  CHECK(scene.lab.make_cgroup("other") == scene.options.cgroup);
+  CHECK(datapath.restore(FilterChanges::none).hooks.size() == socket_hooks);
 }
 
 TEST_CASE("REL-19 removed clsact filters are brought back when the kernel tells of a removal") {

@@ -128,6 +128,8 @@ unpin() {
 	local pin
 	for pin in $(links); do ! grep -q "$1" <<<"${pin##*/}" || rm "$pin"; done
 }
+# forget: removes the directory with all pins, which frees the links.
+forget() { rm -r "$LAB_PINS"; }
 unpin_map() { rm "$(find "$LAB_PINS" -path "*/maps/$1")"; }
 remove_clsact() { lab_in node tc qdisc delete dev "$1" clsact; }
 # replace_filter DEVICE: replaces our filter by another owner's at its handle; after the first time ours has a later handle.
@@ -162,6 +164,7 @@ hooks() {
 		remove_replaced eth0
 	fi
 	healed "a map's pin is removed" unpin_map lb_frontends
+	healed "all pins are removed with their directory" forget
 	after=$(links | sed "s|$LAB_PINS||")
 	[[ $before == "$after" ]] || die "the pins were '$before' and are '$after'"
 }

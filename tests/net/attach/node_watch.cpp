@@ -31,6 +31,12 @@ bool has_address(const agent::NodeWatch& watch, const std::string& text) {
   return std::ranges::any_of(all, [&](const auto& entry) { return entry.address.text() == text; });
 }
 
+bool has_default_route(const agent::NodeWatch& watch, const std::string& name) {
+  return std::ranges::any_of(watch.network().links(), [&](const auto& entry) {
+    return entry.second.device.name == name && entry.second.default_route4;
+  });
+}
+
 bool has_device(const agent::NodeWatch& watch, const std::string& name) {
   return std::ranges::any_of(watch.network().devices(),
                              [&](const auto& entry) { return entry.second.name == name; });
@@ -58,6 +64,37 @@ TEST_CASE("a node's addresses and devices are followed") {
   CHECK(comes_true(context, [&] { return has_device(watch, "wan2") && !has_device(watch, "wan0"); }));
   shell("ip link del wan2");
   CHECK(comes_true(context, [&] { return !has_device(watch, "wan2"); }));
+}
+
+TEST_CASE("SEM-34 an address stays while its device has it with another prefix length") {
+  const Lab lab;
+  shell("ip address add 192.0.2.5/24 dev lo && ip address add 192.0.2.5/20 dev lo");
+  boost::asio::io_context context;
+  const agent::NodeWatch watch(context, [] {});
+  REQUIRE(comes_true(context, [&] { return watch.network().whole() && has_address(watch, "192.0.2.5"); }));
+  // The second address comes after the deletion.
+  shell("ip address del 192.0.2.5/24 dev lo && ip address add 192.0.2.6/32 dev lo");
+  REQUIRE(comes_true(context, [&] { return has_address(watch, "192.0.2.6"); }));
+  CHECK(has_address(watch, "192.0.2.5"));
+  shell("ip address del 192.0.2.5/20 dev lo");
+  CHECK(comes_true(context, [&] { return !has_address(watch, "192.0.2.5"); }));
+}
+
+TEST_CASE("a next hop of several is known again after its device was down") {
+  const Lab lab;
+  shell(
+      "ip link add wan0 type veth peer name far0 && ip link add wan1 type veth peer name far1 && "
+      "ip address add 192.0.2.1/24 dev wan0 && ip address add 198.51.100.1/24 dev wan1 && "
+      "for device in far0 far1 wan0 wan1; do ip link set $device up; done && "
+      "ip route add default nexthop via 192.0.2.254 dev wan0 nexthop via 198.51.100.254 dev wan1");
+  boost::asio::io_context context;
+  const agent::NodeWatch watch(context, [] {}, agent::Routes::followed);
+  const auto both = [&] { return has_default_route(watch, "wan0") && has_default_route(watch, "wan1"); };
+  REQUIRE(comes_true(context, both));
+  shell("ip link set wan1 down");
+  REQUIRE(comes_true(context, [&] { return !has_default_route(watch, "wan1"); }));
+  shell("ip link set wan1 up");
+  CHECK(comes_true(context, both));
 }
 
 TEST_CASE("more changes than the socket holds are not missed") {

@@ -2,6 +2,7 @@
 // (REL-88).
 #include "agent/netlink/xfrm.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -112,6 +113,33 @@ TEST_CASE("IPsec policies are followed as they come and go") {
   CHECK(says(context, watch, {"::/0", "0.0.0.0/0"}));
   shell("ip xfrm policy setdefault out accept");
   CHECK(says(context, watch, {}));
+}
+
+TEST_CASE("REL-88 an IPsec policy that expired is noticed") {
+  const Lab lab;
+  boost::asio::io_context context;
+  const agent::XfrmWatch watch(context, [] {});
+  shell(std::string(encrypts) + " && " + blocks + " limit time-hard 2");
+  CHECK(says(context, watch, {"10.244.2.0/24", "fd00:244:2::/64"}));
+  CHECK(says(context, watch, {"10.244.2.0/24"}));
+}
+
+TEST_CASE("REL-88 IPsec policies that could not be read are read again") {
+  const Lab lab;
+  boost::asio::io_context context;
+  rlimit files{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const auto limit_to = [&files](rlim_t most) {
+    const rlimit limit{.rlim_cur = most, .rlim_max = files.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  };
+  const agent::XfrmWatch watch(context, [] {});
+  shell(encrypts);
+  limit_to(0);  // so that no socket can be made
+  context.run_for(std::chrono::milliseconds(100));
+  CHECK(texts(watch.policies()).empty());
+  limit_to(files.rlim_cur);
+  CHECK(says(context, watch, {"10.244.2.0/24"}));
 }
 
 TEST_CASE("flows that no policy sees end where one covers the backend, or the client, and others go on") {

@@ -138,6 +138,42 @@ TEST_CASE("of a point-to-point device the node has the near end") {
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.1"});
 }
 
+TEST_CASE("SEM-34 an address is the node's until its device has no entry of it any more") {
+  struct Row {
+    const char* name;
+    AddressSpec first;
+    AddressSpec second;
+  };
+  const std::vector<Row> rows = {
+      {"two prefix lengths",
+       {2, "10.0.0.5", 0, RT_SCOPE_UNIVERSE, nullptr, 24},
+       {2, "10.0.0.5", IFA_F_SECONDARY, RT_SCOPE_UNIVERSE, nullptr, 20}},
+      {"two peers",
+       {2, "10.0.0.5", 0, RT_SCOPE_UNIVERSE, "192.0.2.1", 32},
+       {2, "10.0.0.5", 0, RT_SCOPE_UNIVERSE, "192.0.2.2", 32}},
+      {"two devices", {2, "2001:db8::5"}, {4, "2001:db8::5"}},
+  };
+  const auto& row = GENERATE_REF(from_range(rows));
+  INFO(row.name);
+  auto talk = node_with({row.first, row.second});
+  const auto served = [&] { return texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS); };
+  CHECK(served().size() == 1);
+  CHECK(talk.network().links().at(2).addresses.size() == 1);
+  CHECK(talk.receive(address(RTM_DELADDR, row.first)) == Next::notify);
+  CHECK(served() == Texts{row.first.text});
+  CHECK(talk.receive(address(RTM_DELADDR, row.second)) == Next::notify);
+  CHECK(served().empty());
+}
+
+// The kernel has each IPv6 address once a device, and may change its peer.
+TEST_CASE("an IPv6 address with another peer is the same address") {
+  auto talk = node_with({{2, "2001:db8::1", 0, RT_SCOPE_UNIVERSE, "2001:db8::2", 128}});
+  const AddressSpec changed{2, "2001:db8::1", 0, RT_SCOPE_UNIVERSE, "2001:db8::3", 128};
+  CHECK(talk.receive(address(RTM_NEWADDR, changed)) == Next::wait);
+  CHECK(talk.receive(address(RTM_DELADDR, changed)) == Next::notify);
+  CHECK(talk.network().addresses({}, {}).empty());
+}
+
 TEST_CASE("what is lost is asked for again") {
   auto talk = node_with({{2, "192.0.2.1"}});
   const auto old_sequence = asked_sequence(talk);
@@ -173,6 +209,7 @@ TEST_CASE("SEM-34 which addresses serve node ports") {
                                               {2, "fe80::1", 0, RT_SCOPE_LINK},
                                               {2, "169.254.20.10", 0, RT_SCOPE_LINK},
                                               {3, "10.96.0.1"},
+                                              {5, "10.96.0.2", 0, RT_SCOPE_LINK},
                                               {4, "198.51.100.1"},
                                               {4, "192.0.2.1"}};
   struct Row {
@@ -229,7 +266,7 @@ TEST_CASE("SEM-34 which addresses serve node ports") {
   const auto found = talk.network().addresses(asked, primary);
   CHECK(texts(found, LB_NODE_PORT_ADDRESS) == row.served);
   CHECK(texts(found, LB_LOOPBACK_ADDRESS) == row.local);
-  CHECK(found.size() == 7);  // each address once, and none of kube-ipvs0's
+  CHECK(found.size() == 7);  // each address once, and none of kube-ipvs0 and kube-dummy-if
 }
 
 TEST_CASE("the source towards other nodes is the first uplink's own address") {

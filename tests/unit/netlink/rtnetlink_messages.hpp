@@ -53,13 +53,13 @@ inline Bytes message(std::uint16_t type, const Bytes& body, std::uint32_t sequen
 }
 
 inline Bytes device(std::uint16_t type, int index, const std::string& name, std::uint32_t mtu = 1500,
-                    unsigned char family = AF_UNSPEC) {
+                    unsigned char family = AF_UNSPEC, DevicePower power = DevicePower::up) {
   Bytes body;
   ifinfomsg head{};
   head.ifi_family = family;
   head.ifi_type = ARPHRD_ETHER;
   head.ifi_index = index;
-  head.ifi_flags = IFF_UP;
+  head.ifi_flags = power == DevicePower::up ? IFF_UP : 0;
   append(body, head);
   attribute(body, IFLA_IFNAME, name.c_str(), name.size() + 1);
   attribute(body, IFLA_MTU, &mtu, sizeof(mtu));
@@ -73,6 +73,7 @@ struct AddressSpec {
   std::uint32_t flags = 0;
   unsigned char scope = RT_SCOPE_UNIVERSE;
   const char* other_end = nullptr;
+  unsigned char length = 0;  ///< of the prefix
 };
 
 inline Bytes address(std::uint16_t type, const AddressSpec& spec) {
@@ -81,6 +82,7 @@ inline Bytes address(std::uint16_t type, const AddressSpec& spec) {
   const std::size_t skip = ipv4 ? 12 : 0;
   ifaddrmsg head{};
   head.ifa_family = ipv4 ? AF_INET : AF_INET6;
+  head.ifa_prefixlen = spec.length;
   head.ifa_scope = spec.scope;
   head.ifa_index = spec.device;
   Bytes body;
@@ -110,12 +112,12 @@ inline Next finish(RtnetlinkDump& talk) {
   return talk.receive(message(NLMSG_DONE, Bytes(4), asked_sequence(talk)));
 }
 
-/// A node with these addresses; device 1 is lo, 2 is eth0, 3 is kube-ipvs0, 4 is eth1.
+/// A node with these addresses; device 1 is lo, 2 is eth0, 3 is kube-ipvs0, 4 is eth1, 5 is kube-dummy-if.
 inline RtnetlinkDump node_with(const std::vector<AddressSpec>& addresses) {
   RtnetlinkDump talk;
   talk.begin();
   int index = 0;
-  for (const auto* name : {"lo", "eth0", "kube-ipvs0", "eth1"}) {
+  for (const auto* name : {"lo", "eth0", "kube-ipvs0", "eth1", "kube-dummy-if"}) {
     REQUIRE(talk.receive(device(RTM_NEWLINK, ++index, name)) == Next::wait);
   }
   REQUIRE(finish(talk) == Next::send);

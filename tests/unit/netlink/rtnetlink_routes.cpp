@@ -58,6 +58,8 @@ Bytes default_by_two(std::uint32_t one, std::uint32_t other) {
   return message(RTM_NEWROUTE, body);
 }
 
+Bytes eth1(DevicePower power) { return device(RTM_NEWLINK, 3, "eth1", 1500, AF_UNSPEC, power); }
+
 /// Tracks routes; device 1 is lo, 2 is eth0, 3 is eth1, and eth0 has 10.0.0.10.
 RtnetlinkDump node_with_routes(const std::vector<Bytes>& routes) {
   RtnetlinkDump talk(Routes::followed);
@@ -130,6 +132,38 @@ TEST_CASE("rtnetlink: what the kernel drops without a word") {
   CHECK(talk.receive(device(RTM_DELLINK, 3, "eth1")) == Next::notify);
   CHECK(talk.receive(device(RTM_NEWLINK, 3, "eth1")) == Next::notify);
   CHECK(routes_of(talk).empty());
+}
+
+// The kernel marks the next hop as dead, and as alive again, without a notification.
+TEST_CASE("rtnetlink: one of several next hops is back when its device is up again") {
+  auto talk = node_with_routes({default_by_two(2, 3)});
+  CHECK(talk.receive(eth1(DevicePower::down)) == Next::notify);
+  CHECK(routes_of(talk) == Texts{"eth0: 4"});
+  CHECK(talk.receive(eth1(DevicePower::up)) == Next::send);
+  CHECK(asked_type(talk) == RTM_GETROUTE);
+  CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
+  CHECK(finish(talk) == Next::notify);
+  CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
+}
+
+TEST_CASE("rtnetlink: a device that flaps during a dump of routes causes another one") {
+  auto talk = node_with_routes({default_by_two(2, 3)});
+  REQUIRE(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::send);
+  CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
+  CHECK(talk.receive(eth1(DevicePower::down)) == Next::wait);
+  CHECK(talk.receive(eth1(DevicePower::up)) == Next::wait);
+  CHECK(finish(talk) == Next::send);
+  CHECK(asked_type(talk) == RTM_GETROUTE);
+  CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
+  CHECK(finish(talk) == Next::notify);
+  CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
+}
+
+// Each new pod's device comes up once.
+TEST_CASE("rtnetlink: a device that had no routes causes no dump of routes when it comes up") {
+  auto talk = node_with_routes({route(RTM_NEWROUTE, {nullptr, 2, true})});
+  CHECK(talk.receive(eth1(DevicePower::down)) == Next::notify);
+  CHECK(talk.receive(eth1(DevicePower::up)) == Next::notify);
 }
 
 TEST_CASE("rtnetlink: who does not ask for routes hears of none") {
