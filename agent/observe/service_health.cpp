@@ -56,9 +56,8 @@ void ServiceHealth::open(const Listening& at) {
     servers_[at] = std::move(*server);
     failed_.erase(at);
   } else if (failed_.insert(at).second) {
-    report_(checks_.at(at.service).service,
-            fmt::format("cannot listen on its health-check node port {} of {}: {}", at.port,
-                        at.address.text(), server.error().message()));
+    report_(checks_.at(at.service), fmt::format("cannot listen on its health-check node port {} of {}: {}",
+                                                at.port, at.address.text(), server.error().message()));
   }
 }
 

@@ -25,7 +25,7 @@ class ServiceHealth {
  public:
   using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
   /// `why`: the port, its address and the kernel's error.
-  using Failed = std::function<void(const k8s::ObjectKey& service, const std::string& why)>;
+  using Failed = std::function<void(const HealthCheck& check, const std::string& why)>;
 
   /// `open` listens on a port; `failed` is called if it fails. All references must outlive this.
   ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/options/agent_options.hpp"
 #include "agent/options/help_text.hpp"
@@ -188,11 +190,17 @@ bool counts_beside_file(const CLI::App& agent, const std::string& option) {
          (option == "--kubeconfig" && agent.get_option("--manifests")->count() > 0);
 }
 
+/// `--pod-devices auto`, which the chart gives in any case, names no device: the names in the file count.
+bool leaves_names_to_file(const CLI::Option& option) {
+  return option.get_name() == "--pod-devices" && option.results() == std::vector<std::string>{found_devices};
+}
+
 void apply(CLI::App& agent, const OptionSetting& setting, AgentOptions& options) {
   auto* option = agent.get_option(setting.option);
   const bool counts = counts_beside_file(agent, setting.option);
-  if (counts && (option->count() > 0 || setting.option == "--kubeconfig")) return;
-  if (option->count() > 0) {
+  if (counts && option->count() > 0 && !leaves_names_to_file(*option)) return;
+  if (counts && setting.option == "--kubeconfig") return;
+  if (!counts && option->count() > 0) {
     options.remarks.push_back({LogLevel::warning, fmt::format("{} is ignored, as by kube-proxy: {} decides",
                                                               setting.option, options.config_file.path)});
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/trim.hpp>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -264,9 +265,11 @@ std::optional<ConfigValue> booleans_from(std::string_view text) {
   std::map<std::string, bool> booleans;
   for (const auto& piece : split(text)) {
     const auto equals = piece.find('=');
-    const auto boolean = equals == std::string::npos ? std::nullopt : boolean_from(piece.substr(equals + 1));
+    const auto boolean = equals == std::string::npos
+                             ? std::nullopt
+                             : boolean_from(boost::algorithm::trim_copy(piece.substr(equals + 1)));
     if (!boolean) return std::nullopt;
-    booleans[piece.substr(0, equals)] = std::get<bool>(*boolean);
+    booleans[boost::algorithm::trim_copy(piece.substr(0, equals))] = std::get<bool>(*boolean);
   }
   return ConfigValue(booleans);
 }

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <boost/algorithm/string/trim.hpp>
+#include <map>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -58,6 +60,7 @@ class Mapper {
 
   std::variant<MappedConfig, std::vector<ConfigProblem>> map() {
     mode();
+    feature_gates();
     api();
     logging();
     servers();
@@ -134,6 +137,19 @@ class Mapper {
     if (std::ranges::find(mode_sections, mode_) == std::end(mode_sections)) {
       refuse("mode", fmt::format("is '{}'; write iptables, ipvs or nftables, or leave it out", mode_));
     }
+  }
+
+  /// Where AllowServiceExternalIPs is false, kube-proxy serves no spec.externalIPs. The gate is GA and
+  /// unlocked: AllAlpha and AllBeta do not change it.
+  void feature_gates() {
+    const auto* given = find<std::map<std::string, bool>>("featureGates");
+    auto gates = given != nullptr ? *given : std::map<std::string, bool>();
+    const auto external_ips = gates.extract("AllowServiceExternalIPs");
+    if (!external_ips.empty() && !external_ips.mapped()) set("--external-ips", std::string("none"));
+    if (gates.empty()) return;
+    remark(FieldRemark::Level::info, "featureGates",
+           fmt::format("is without effect for {}: only AllowServiceExternalIPs has one here",
+                       fmt::join(std::views::keys(gates), ",")));
   }
 
   void api() {

@@ -22,7 +22,8 @@ constexpr std::string_view kernels_if_zero = "0 leaves the kernel's";
 constexpr auto fields = std::to_array<ConfigField>({
     {"apiVersion", text, read, "", "", "must be kubeproxy.config.k8s.io/v1alpha1"},
     {"kind", text, read, "", "", "must be KubeProxyConfiguration"},
-    {"featureGates", booleans, no_effect, "", "", "the gates are kube-proxy's; see --without"},
+    {"featureGates", booleans, mapped, "", "--external-ips",
+     "AllowServiceExternalIPs: false is none; the other gates are kube-proxy's, see --without"},
 
     {"clientConnection.kubeconfig", text, mapped, "", "--kubeconfig", "empty: the pod's service account"},
     {"clientConnection.acceptContentTypes", text, no_effect, "", "", "follows from contentType"},

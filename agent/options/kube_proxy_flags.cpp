@@ -91,8 +91,14 @@ bool is_switch(const KubeProxyFlag& flag) {
                                 flag.name == "version";
 }
 
+/// Whether a flag that is repeated adds to its value, as in pflag.
+bool is_list(const KubeProxyFlag& flag) {
+  const auto* field = find_field(flag.field);
+  return field != nullptr && (field->type == FieldType::texts || field->type == FieldType::booleans);
+}
+
 struct ParsedCall {
-  std::map<std::string, std::string, std::less<>> flags;  ///< last value of each flag
+  std::map<std::string, std::string, std::less<>> flags;  ///< last value of each flag; of a list all, joined
   std::vector<std::string> rest;                          ///< arguments that are not kube-proxy's
 
   [[nodiscard]] const std::string* find(std::string_view name) const {
@@ -142,7 +148,8 @@ class CallParser {
       if (at_ == arguments_.size()) return mistake(fmt::format("--{} needs a value", name));
       value = arguments_[at_++];
     }
-    call_.flags[name] = std::move(*value);
+    auto& kept = call_.flags[name];
+    kept = is_list(*flag) && !kept.empty() ? fmt::format("{},{}", kept, *value) : std::move(*value);
     return std::nullopt;
   }
 

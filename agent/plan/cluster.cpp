@@ -443,7 +443,7 @@ void Cluster::report_complaints(const std::string& service, const ServiceModel& 
   auto complaints = model.complaints(frontends_);
   auto& reported = reported_[service];
   for (const auto& [reason, event] : complaints) {
-    if (!reported.contains(reason)) complain({"Service " + service, "", reason, event});
+    if (!reported.contains(reason)) complain({"Service " + service, "", reason, event, model.uid()});
   }
   reported = std::move(complaints);
   if (reported.empty()) reported_.erase(service);

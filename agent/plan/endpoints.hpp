@@ -65,11 +65,12 @@ class CompactSlice {
   /// name. Returns a message about endpoints that were skipped because they are services; empty: none.
   [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,
                                    const Viewpoint& view, std::vector<Candidate>& candidates) const;
-  /// Calls `visit` with the addresses of ready endpoints on `node`, for any port.
+  /// Calls `visit` with the addresses of ready endpoints on `node`, for any port; none if the slice drains,
+  /// as none is in a set.
   template <class Visit>
   void for_each_local_ready(std::string_view node, Visit visit) const {
     const auto at = std::ranges::find(strings_, node);
-    if (node.empty() || at == strings_.end()) return;
+    if (weight_ == 0 || node.empty() || at == strings_.end()) return;
     const auto index = static_cast<std::uint32_t>(at - strings_.begin());
     for (const auto& endpoint : endpoints_) {
       if (endpoint.node == index && is_ready_endpoint(endpoint)) visit(endpoint.address);

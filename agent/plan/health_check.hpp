@@ -19,6 +19,7 @@ struct HealthCheck {
   /// Number of distinct addresses of ready endpoints on this node, IPv4 then IPv6; nullopt: the service has
   /// no ClusterIP of that family, so there is no health check for it.
   std::array<std::optional<std::size_t>, 2> local;
+  std::string uid = {};  ///< the Service's
   bool operator==(const HealthCheck&) const = default;
 };
 

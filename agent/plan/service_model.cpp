@@ -271,7 +271,7 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
     for (const auto& [name, slice] : slices_) local_ready_->add(*slice);
     work.spend(slices_.size() + endpoint_count_ / checks_per_unit);
   }
-  HealthCheck check{service_->key, service_->health_check_node_port, {}};
+  HealthCheck check{service_->key, service_->health_check_node_port, {}, service_->uid};
   for (const auto& address : service_->cluster_ips) {
     check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready_->count(address.family());
   }

@@ -69,6 +69,7 @@ class ServiceModel {
     return !service_ && slices_.empty() && ports_.empty() && plans_.empty() && !round_;
   }
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
+  [[nodiscard]] std::string uid() const { return service_ ? service_->uid : std::string(); }
   /// The number of tables of consistent selection that each service port needs; empty if the service selects
   /// otherwise.
   [[nodiscard]] std::vector<std::size_t> consistent_tables() const;

@@ -33,13 +33,15 @@ HealthCheckPorts::HealthCheckPorts(boost::asio::io_context& context, Dependencie
           [&context](const Listen& listen, HttpHandler handler) {
             return HttpServer::open(context, listen, std::move(handler), health_check_rules);
           },
-          [this](const auto& service, const auto& why) { complain_of(service, why); }) {}
+          [this](const auto& check, const auto& why) { complain_of(check, why); }) {}
 
 /// Logs the problem, and posts an Event that the Service's owner sees (SEM-58).
-void HealthCheckPorts::complain_of(const k8s::ObjectKey& service, const std::string& why) {
-  complain_({"Service " + service.text(), "", why});
-  dependencies_.inputs.post({service, "FailedToStartServiceHealthcheck",
-                             fmt::format("node {} {}", dependencies_.options.node, why)});
+void HealthCheckPorts::complain_of(const HealthCheck& check, const std::string& why) {
+  complain_({"Service " + check.service.text(), "", why});
+  dependencies_.inputs.post({.object = check.service,
+                             .reason = "FailedToStartServiceHealthcheck",
+                             .message = fmt::format("node {} {}", dependencies_.options.node, why),
+                             .uid = check.uid});
 }
 
 void HealthCheckPorts::post_events() {

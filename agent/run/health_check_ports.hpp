@@ -51,7 +51,7 @@ class HealthCheckPorts {
   void update_metrics();
 
  private:
-  void complain_of(const k8s::ObjectKey& service, const std::string& why);
+  void complain_of(const HealthCheck& check, const std::string& why);
 
   Dependencies dependencies_;
   Complain complain_;

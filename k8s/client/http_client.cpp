@@ -79,6 +79,7 @@ struct ApiClient::Shared {
   Credential key;
   Credential token;
   std::shared_ptr<TlsContext> tls;
+  bool tls_is_stale = true;                ///< not made of the current certificates and key
   std::uint64_t credentials = 0;           ///< increases with each change of certificates or keys
   std::size_t preferred = 0;               ///< index of the server that responded last
   std::string complaint;                   ///< the last reported problem
@@ -109,18 +110,18 @@ void ApiClient::Shared::complain(const std::string& message) {
 
 /// Unusable new credentials leave the last good ones in use: files are replaced one by one.
 void ApiClient::Shared::refresh() {
-  bool changed = tls == nullptr;
   std::string problem;
   for (auto* each : {&authority, &certificate, &key, &token}) {
     const bool is_new = each->refresh() == Credential::Change::changed;
-    changed = changed || (is_new && each != &token);  // a token is sent with each request
+    tls_is_stale = tls_is_stale || (is_new && each != &token);  // a token is sent with each request
     problem = problem.empty() ? each->problem() : problem;
   }
-  if (changed && problem.empty()) {
+  if (tls_is_stale && problem.empty()) {
     auto made = make_tls({authority.text(), certificate.text(), key.text()}, access.verification);
     problem = made.problem;
     if (made.context) {
       tls = std::move(made.context);
+      tls_is_stale = false;
       ++credentials;
     }
   }

@@ -15,6 +15,7 @@ struct Complaint {
   std::string reason;
   /// Reason of the Event that reports it to the object's owner, "TooManyFrontends"; empty: no Event.
   std::string event = {};
+  std::string uid = {};  ///< of the object, for that Event; empty: unknown
 };
 
 /// Receives every change of every object. Called from the one thread of the agent.

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "k8s/objects/peer_labels.hpp"
+#include "k8s/watch/lingering_labels.hpp"
 
 namespace lb::k8s {
 namespace {
@@ -116,12 +117,17 @@ struct ApiSource::State {
         failures(std::move(failure)),
         timeouts(waits),
         seed(runtime.seed),
-        asked(scope.topology_labels) {}
+        asked(scope.topology_labels),
+        lingering(timeouts.labels),
+        labels_alarm(runtime.alarm()) {}
 
   /// Call after each step of a watcher.
   void flush_burst(const ResourceWatcher& turned);
   [[nodiscard]] std::unique_ptr<ResourceWatcher> follow(Resource resource);
   void follow_peers();
+  void arm_labels();
+  void drop_labels();
+  void flush();
   void note(const Object& object);
   void note_erased(Kind kind, const ObjectKey& key);
 
@@ -133,6 +139,9 @@ struct ApiSource::State {
   std::uint32_t seed;
   std::vector<std::unique_ptr<ResourceWatcher>> watchers;
   AskedLabels asked;
+  LingeringLabels lingering;
+  std::unique_ptr<Alarm> labels_alarm;     ///< rings when a label has lingered long enough
+  std::optional<Time> labels_due;          ///< its time; nullopt: not set
   std::unique_ptr<ResourceWatcher> peers;  ///< watches the other Nodes; null: not needed
   bool synced = false;
   bool unflushed = false;
@@ -207,6 +216,10 @@ void ApiSource::State::flush_burst(const ResourceWatcher& turned) {
   if (turned.kind() == Kind::service) {
     follow_peers();
   }
+  flush();
+}
+
+void ApiSource::State::flush() {
   if (synced && std::exchange(unflushed, false)) {
     sink.flush();
   }
@@ -230,7 +243,8 @@ void ApiSource::State::note_erased(Kind kind, const ObjectKey& key) {
 
 /// Call only while no list of Services is under way.
 void ApiSource::State::follow_peers() {
-  auto labels = asked.all();
+  auto labels = lingering.update(asked.all(), runtime.now());
+  arm_labels();
   const bool wanted = !labels.empty();
   if (wanted && !peers) {
     peers = follow(peer_nodes(scope));
@@ -240,6 +254,26 @@ void ApiSource::State::follow_peers() {
   }
   if (!wanted) {
     peers.reset();
+  }
+}
+
+void ApiSource::State::arm_labels() {
+  const auto due = lingering.due();
+  if (due && due != labels_due) {
+    labels_alarm->set(*due, [this] { drop_labels(); });
+  }
+  labels_due = due;
+}
+
+/// During a list of Services it is not known which labels they ask for; the list's end drops labels, too.
+void ApiSource::State::drop_labels() {
+  labels_due.reset();
+  const auto lists_services = [](const auto& watcher) {
+    return watcher->kind() == Kind::service && watcher->listing();
+  };
+  if (std::ranges::none_of(watchers, lists_services)) {
+    follow_peers();
+    flush();
   }
 }
 

@@ -59,8 +59,8 @@ struct ApiStats {
 /// Reports to `sink` all objects of the API and every change, deletions first within one burst (REL-35).
 /// Calls synced() when Services, EndpointSlices and the own Node have been listed completely, and on no other
 /// event (SEM-69, REL-78). Known objects stay, whatever happens to the servers. Other Nodes are listed and
-/// watched only while some Service has topology keys for their labels, and only those labels are reported.
-/// `sink` must outlive this.
+/// watched only while some Service has topology keys for their labels, and some minutes longer; only those
+/// labels are reported. `sink` must outlive this.
 class ApiSource final : public Source {
  public:
   /// Called with a log message for each failure of a server, with a rate limit.

@@ -7,6 +7,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
+#include <utility>
 
 namespace lb::k8s {
 namespace {
@@ -24,14 +25,17 @@ std::string name_space_of(const Event& event) {
   return event.subject == EventSubject::node ? "default" : event.object.name_space;
 }
 
-/// A Node's name is also used as its UID, as kube-proxy and the kubelet do: `kubectl describe node` searches
-/// for that.
+/// `kubectl describe` searches for the UID. A Node's name is also used as its UID, as kube-proxy and the
+/// kubelet do.
 json::object reference_to(const Event& event) {
   const auto& object = event.object;
   if (event.subject == EventSubject::node) {
     return {{"kind", "Node"}, {"apiVersion", "v1"}, {"name", object.name}, {"uid", object.name}};
   }
-  return {{"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
+  json::object reference = {
+      {"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
+  if (!event.uid.empty()) reference["uid"] = event.uid;
+  return reference;
 }
 
 /// FNV-1a hash.
@@ -46,7 +50,7 @@ std::uint64_t hash_of(std::string_view text) {
 json::object metadata_of(const Event& event) {
   json::object metadata;
   if (event.scope == EventScope::cluster) {
-    const auto said = hash_of(event.reason + event.message);
+    const auto said = hash_of(event.reason + event.message + event.uid);
     metadata["name"] = fmt::format("{}.{:016x}", event.object.name, said);
   } else {
     metadata["generateName"] = event.object.name + ".";
@@ -71,7 +75,8 @@ std::optional<Event> event_of(const Complaint& complaint) {
                complaint.reason,
                EventSubject::service,
                "Plan",
-               EventScope::cluster};
+               EventScope::cluster,
+               complaint.uid};
 }
 
 constexpr std::string_view missing =
@@ -117,7 +122,8 @@ EventPoster::~EventPoster() { connection_->cancel(); }
 void EventPoster::post(Event event) {
   const auto now = now_();
   std::erase_if(posted_, [now](const auto& posted) { return now - posted.second >= pause; });
-  if (waiting_.size() == max_waiting || !posted_.try_emplace({event.object, event.reason}, now).second) {
+  if (waiting_.size() == max_waiting ||
+      !posted_.try_emplace({event.object, event.uid, event.reason}, now).second) {
     return;
   }
   waiting_.push_back(std::move(event));

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "k8s/client/transport.hpp"
 #include "k8s/objects/model.hpp"
@@ -33,14 +33,15 @@ struct Event {
   EventSubject subject = EventSubject::service;
   std::string action = "Listen";  ///< the action that failed
   EventScope scope = EventScope::node;
+  std::string uid = {};  ///< of a Service; empty: unknown, and `kubectl describe` does not show the Event
 };
 
 /// The Event for the owner of a complaint's Service; nullopt if the complaint is about no Service, or for the
 /// log only.
 [[nodiscard]] std::optional<Event> event_of(const Complaint& complaint);
 
-/// Posts one event at a time, on a best-effort basis: the same event about the same object is posted once in
-/// ten minutes; an event is dropped while 32 others wait; failed posts are not retried.
+/// Posts one event at a time, on a best-effort basis: the same event about the same object (of the same UID)
+/// is posted once in ten minutes; an event is dropped while 32 others wait; failed posts are not retried.
 class EventPoster {
  public:
   using Failure = std::function<void(std::string message)>;
@@ -73,7 +74,7 @@ class EventPoster {
   std::unique_ptr<Alarm> alarm_;
   std::unique_ptr<ApiConnection> connection_;
   std::deque<Event> waiting_;
-  std::map<std::pair<ObjectKey, std::string>, Time> posted_;
+  std::map<std::tuple<ObjectKey, std::string, std::string>, Time> posted_;  ///< by object, UID and reason
   bool busy_ = false;
   bool failing_ = false;
 };

@@ -51,6 +51,7 @@ struct Timeouts {
   Time absent{60'000};       ///< pause while the server lacks an optional resource
   Time fleet_jitter{3'000};  ///< jitter of lists that one event makes all agents send (not at the start)
   Time stale{15'000};  ///< for this long a server may send stale data before that counts as current (REL-76)
+  Time labels{600'000};  ///< other Nodes' labels are watched this long after the last Service asked for them
   std::uint32_t page = 500;               ///< page size: objects in a page of a list
   std::uint32_t min_watch_seconds = 300;  ///< until the server ends a watch; maximum: twice that
 };

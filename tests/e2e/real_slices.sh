@@ -111,7 +111,7 @@ regions() {
 	becomes "choice H: the second key, requested later" "10.244.1.10:8080 10.244.4.10:8080" family4 default/web:
 	keys null
 	becomes "without keys" "$ALL" family4 default/web:
-	becomes "the watch of the others is given up" "" peers
+	becomes "the others are watched for ten minutes more" 3 peers
 }
 
 # labels: SEM-1 and SEM-2, changed while the agent runs.

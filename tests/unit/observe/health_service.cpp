@@ -80,8 +80,8 @@ struct Doors {
                           port = server.value()->port();
                           return server;
                         },
-                        [this](const k8s::ObjectKey& service, const std::string& why) {
-                          failures.push_back(service.text() + ": " + why);
+                        [this](const HealthCheck& check, const std::string& why) {
+                          failures.push_back(check.service.text() + ": " + why);
                         }};
 };
 

@@ -88,6 +88,29 @@ TEST_CASE("SEM-68: a process called kube-proxy takes its flags") {
   CHECK(good(called({"--init-only"})).init_only);
 }
 
+TEST_CASE("SEM-68, REL-51: --feature-gates, once or several times, as by pflag") {
+  const std::vector<lb::k8s::Prefix> none;
+  CHECK(good(called({"--feature-gates=AllowServiceExternalIPs=false"})).external_ips == none);
+  CHECK(good(called({"--feature-gates", "AllAlpha=true, AllowServiceExternalIPs = f"})).external_ips == none);
+  CHECK(good(called({"--feature-gates=AllowServiceExternalIPs=false", "--feature-gates=AllBeta=true"}))
+            .external_ips == none);
+  CHECK_FALSE(good(called({"--feature-gates=AllowServiceExternalIPs=false",
+                           "--feature-gates=AllowServiceExternalIPs=true"}))
+                  .external_ips.has_value());
+  CHECK_FALSE(good(called({"--feature-gates=AllBeta=false"})).external_ips.has_value());
+  const auto explicitly =
+      good(called({"--feature-gates=AllowServiceExternalIPs=false", "--external-ips=192.0.2.0/24"}));
+  REQUIRE(explicitly.external_ips.has_value());
+  CHECK(prefixes(*explicitly.external_ips) == std::vector<std::string>{"192.0.2.0/24"});
+  CHECK(good(called({"--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses=192.0.2.0/24"}))
+            .node_port_addresses.ranges.size() == 2);
+  const TemporaryFile file(head + "featureGates: {AllowServiceExternalIPs: false}\n");
+  const auto beside =
+      good(called({"--config=" + file.path(), "--feature-gates=AllowServiceExternalIPs=true"}));
+  CHECK(beside.external_ips == none);
+  CHECK(says(beside, LogLevel::warning, "--feature-gates is ignored, as by kube-proxy"));
+}
+
 TEST_CASE("SEM-68: flags beside a file") {
   const TemporaryFile file(head + "mode: iptables\nlogging: {verbosity: 9}\nclusterCIDR: 10.1.0.0/16\n");
   const auto options = good(called({"--config=" + file.path(), "--cluster-cidr=10.2.0.0/16", "--v=1",

@@ -146,6 +146,39 @@ TEST_CASE("SEM-68: IPVS's schedulers and timeouts") {
   CHECK(agent("ipvs: {scheduler: mh, tcpTimeout: 10m}\n").timeouts == FlowTimeouts{});
 }
 
+TEST_CASE("SEM-68, REL-51: without the gate AllowServiceExternalIPs no external IP is served") {
+  const std::vector<lb::k8s::Prefix> none;
+  const auto off = agent("featureGates: {AllowServiceExternalIPs: false}\n");
+  CHECK(off.external_ips == none);
+  CHECK(off.flags.at("external-ips") == "none");
+  CHECK(off.remarks.empty());
+  CHECK_FALSE(agent("featureGates: {AllowServiceExternalIPs: true}\n").external_ips.has_value());
+  CHECK_FALSE(agent("").external_ips.has_value());
+  const auto explicitly =
+      agent("featureGates: {AllowServiceExternalIPs: false}\n", {"--external-ips", "192.0.2.0/24"});
+  REQUIRE(explicitly.external_ips.has_value());
+  CHECK(prefixes(*explicitly.external_ips) == std::vector<std::string>{"192.0.2.0/24"});
+  // The gate is GA in kube-proxy, and so in neither group.
+  CHECK_FALSE(agent("featureGates: {AllAlpha: false, AllBeta: false}\n").external_ips.has_value());
+  const auto groups =
+      agent("featureGates: {AllAlpha: true, AllowServiceExternalIPs: false, AllBeta: true}\n");
+  CHECK(groups.external_ips == none);
+  CHECK(says(groups, LogLevel::info, ":3: featureGates is without effect for AllAlpha,AllBeta: "));
+}
+
+TEST_CASE("SEM-68: pods' devices that a file names are not replaced by those that are found") {
+  const std::string file = "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: cali}\n";
+  const auto named = agent(file, {"--pod-devices", "auto"});
+  CHECK(named.pod_devices == std::vector<std::string>{"cali"});
+  CHECK(named.pod_discovery == Discovery::off);
+  CHECK(named.remarks.empty());
+  CHECK(agent(file, {"--pod-devices", "veth"}).pod_devices == std::vector<std::string>{"veth"});
+  const auto both = agent(file, {"--pod-devices", "auto,tap"});
+  CHECK(both.pod_devices == std::vector<std::string>{"tap"});
+  CHECK(both.pod_discovery == Discovery::automatic);
+  CHECK(agent("", {"--pod-devices", "auto"}).pod_discovery == Discovery::automatic);
+}
+
 TEST_CASE("SEM-68: what does nothing here is said once, where it would do something in kube-proxy") {
   const auto options = agent(R"(
 configSyncPeriod: 1m
@@ -155,9 +188,10 @@ featureGates: {NFTablesNetlink: false}
 winkernel: {enableDSR: false, sourceVip: 10.0.0.1}
 )");
   CHECK(options.remarks.size() == 5);
-  for (const auto* text : {"configSyncPeriod is without effect", "enableProfiling is without effect",
-                           "iptables.syncPeriod is without effect", "featureGates is without effect",
-                           "winkernel.sourceVip is without effect: concerns Windows"}) {
+  for (const auto* text :
+       {"configSyncPeriod is without effect", "enableProfiling is without effect",
+        "iptables.syncPeriod is without effect", "featureGates is without effect for NFTablesNetlink",
+        "winkernel.sourceVip is without effect: concerns Windows"}) {
     INFO(text);
     CHECK(says(options, LogLevel::info, text));
   }
@@ -285,6 +319,7 @@ TEST_CASE("a changed file: what changes at once, and what with the next agent") 
   CHECK(kind("# another text\nconfigSyncPeriod: 1m\n") == ChangeKind::none);
   CHECK(kind("logging: {verbosity: 5}\nconntrack: {min: 1}\noomScoreAdj: 1\n") == ChangeKind::live);
   CHECK(kind("nodePortAddresses: [primary]\n") == ChangeKind::begin_again);
+  CHECK(kind("featureGates: {AllowServiceExternalIPs: false}\n") == ChangeKind::begin_again);
   CHECK(kind("healthzBindAddress: 127.0.0.1\nlogging: {verbosity: 5}\n") == ChangeKind::begin_again);
   const auto bad = options_with(now, head + "mode: none\n");
   REQUIRE(std::holds_alternative<std::string>(bad));

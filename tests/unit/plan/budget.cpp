@@ -59,12 +59,14 @@ TEST_CASE("what exceeds the limit is reported by an Event, once; what is refused
   agent::Cluster cluster("this", options, record, [&](const auto& complaint) { told.push_back(complaint); });
   auto made = asking(4, 1);
   made.external_ips.push_back(address("203.0.113.1"));
+  made.uid = "u-1";
   cluster.upsert(made);
   cluster.synced();
   cluster.flush();
   REQUIRE(told.size() == 2);
   for (const auto& complaint : told) {
     CHECK(complaint.object == "Service default/web");
+    CHECK(complaint.uid == "u-1");
     const bool is_limit = complaint.reason.starts_with("asks for ");
     CHECK(complaint.event == (is_limit ? agent::too_many_frontends : ""));
   }

@@ -64,6 +64,40 @@ TEST_CASE("a health check reads all endpoints once, and needs no spec") {
   CHECK(bed.local() == 1);
 }
 
+TEST_CASE("SEM-58, choice I: endpoints of weight 0 are not ready here, until the weight is another") {
+  Model bed;
+  bed.model.set(checked(0));
+  auto drains = here("a", 0, 10);
+  drains.weight = 0;
+  bed.model.put_slice(drains);
+  CHECK(bed.local() == 0);
+  bed.model.put_slice(here("b", 9, 11));  // 10.1.0.9 is in both
+  CHECK(bed.local() == 2);
+  drains.weight = 1;
+  bed.model.put_slice(drains);
+  CHECK(bed.local() == 11);
+  drains.weight = 0;
+  bed.model.put_slice(drains);
+  CHECK(bed.local() == 2);
+  bed.model.erase_slice("b");
+  CHECK(bed.local() == 0);
+  CHECK(bed.spent == 0);
+}
+
+TEST_CASE("SEM-58: a health check has its Service's UID, for Events") {
+  Model bed;
+  auto made = checked(0);
+  for (const auto* uid : {"first", "second"}) {
+    made.uid = uid;
+    bed.model.set(made);
+    agent::WorkBudget work(agent::WorkBudget::unlimited);
+    bed.model.draft_spec(node(), {});
+    const auto check = bed.model.health_check(node(), work);
+    REQUIRE(check);
+    CHECK(check->uid == uid);
+  }
+}
+
 TEST_CASE("a Service that has a health check again is counted anew") {
   Model bed;
   bed.model.set(checked(0));

@@ -127,6 +127,28 @@ TEST_CASE("REL-34: client certificates and authorities that rotate are used at o
   CHECK(lab.ask().ended == End::complete);
 }
 
+TEST_CASE("REL-34: an authority that rotates while another file cannot be read is used once that can") {
+  const Authority old_authority("old");
+  const Authority new_authority("new");
+  const Files files;
+  ClientLab lab;
+  Server server(lab.context, {"127.0.0.1", new_authority.issue("x", "IP:127.0.0.1"), ""}, hello());
+  auto access = access_to({url(server, "https")});
+  access.authority = files.write("ca", old_authority.certificate());
+  access.token = files.write("token", "one");
+  lab.open(access);
+  CHECK(lab.ask().ended == End::unreachable);
+  files.write("ca", new_authority.certificate());
+  std::filesystem::remove(files.path / "token");
+  CHECK(lab.ask().ended == End::unreachable);
+  REQUIRE(lab.warnings.size() == 1);
+  CHECK_THAT(lab.warnings[0], ContainsSubstring("cannot read"));
+  files.write("token", "two");
+  CHECK(lab.ask().ended == End::complete);
+  REQUIRE(server.asked().size() == 1);
+  CHECK_THAT(server.asked()[0].head, ContainsSubstring("Bearer two\r\n"));
+}
+
 TEST_CASE("REL-34: a server whose certificate has expired is named, and used again when that is renewed") {
   const Authority authority("ours");
   ClientLab lab;

@@ -91,13 +91,14 @@ struct FakeConnection {
   }
 };
 
-/// A source and its connections, one per resource, in the order of api_resources().
+/// A source and its connections, one per resource, in the order of api_resources(). By default it drops
+/// labels of other Nodes as soon as no Service asks for them.
 struct Lab {
   explicit Lab(ApiScope scope = {.node = "n1",
                                  .service_proxy_name = "",
                                  .slice_selector = "",
                                  .encoding = ApiEncoding::json},
-               Timeouts timeouts = {.fleet_jitter = Time(0)}) {
+               Timeouts timeouts = {.fleet_jitter = Time(0), .labels = Time(0)}) {
     ApiRuntime runtime;
     runtime.connection = [this] {
       return std::make_unique<Connection>(*connections.emplace_back(std::make_unique<FakeConnection>()));

@@ -2,13 +2,41 @@
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <string>
 #include <vector>
 
 #include "api_source_lab.hpp"
+#include "k8s/watch/lingering_labels.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;
+
+namespace {
+
+/// A source that keeps labels as an agent does, though not as long: until then no watch is silent for too
+/// long.
+struct KeepingLab : Lab {
+  static constexpr Time stay{60'000};
+
+  KeepingLab()
+      : Lab({.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
+            {.fleet_jitter = Time(0), .labels = stay}) {}
+
+  void sync_asking(const std::string& keys) {
+    sync(event("ADDED", asking("web", 5, keys)));
+    REQUIRE(connections.size() == 5);
+    peers().head();
+    peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")) + end_mark(10));
+    sink.take();
+  }
+  void ask(int version, const std::string& keys) {
+    services().body(event("MODIFIED", asking("web", version, keys)));
+  }
+  void ask_nothing(int version) { services().body(event("MODIFIED", service("web", version))); }
+};
+
+}  // namespace
 
 TEST_CASE("choice H: other Nodes are listed and watched for as long as a Service asks for their labels") {
   Lab lab;
@@ -185,4 +213,83 @@ TEST_CASE("choice H: a Service that comes does not make all agents list Nodes in
   CHECK(lab.peers().asked == 0);
   lab.pass(Time(3'000));
   CHECK(lab.peers().asked == 1);
+}
+
+TEST_CASE("REL-96: a Service that asks for labels now and then does not make all agents list Nodes again") {
+  KeepingLab lab;
+  lab.sync_asking("rack");
+  for (int version = 11; version < 20; version += 2) {
+    lab.ask_nothing(version);
+    CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;flush");
+    lab.pass(Time(1'000));
+    lab.peers().body(event("MODIFIED", peer("n2", version, fmt::format(R"("rack":"{}")", version))));
+    CHECK(lab.reported() == fmt::format("+Node n2 rack={};flush", version));
+    lab.ask(version + 1, "rack");
+    CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;flush");
+  }
+  CHECK(lab.connections.size() == 5);
+  CHECK(lab.peers().asked == 1);
+  CHECK(lab.peers().reader != nullptr);
+  lab.pass(KeepingLab::stay);  // a Service asks
+  CHECK(lab.reported().empty());
+  lab.ask_nothing(21);
+  lab.pass(KeepingLab::stay - Time(1));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;flush");
+  lab.pass(Time(1));
+  CHECK(lab.reported() == "labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+  CHECK(lab.source->stats().size() == 4);
+}
+
+TEST_CASE("REL-96: a label that no Service asks for stays known while others are listed, for its time") {
+  KeepingLab lab;
+  lab.sync_asking("rack");
+  lab.ask(11, "row");
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;flush");
+  lab.pass(Time(1'000));
+  REQUIRE(lab.peers().asked == 2);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 12, R"("rack":"r1","row":"7")")) + end_mark(12));
+  CHECK(lab.reported() == "+Node n2 rack=r1 row=7;labels known: rack row;flush");
+  lab.ask(13, "rack");
+  lab.ask(14, "row");
+  lab.sink.take();
+  lab.pass(KeepingLab::stay);
+  CHECK(lab.reported() == "labels known: row;flush");
+  CHECK(lab.peers().asked == 2);
+  CHECK(lab.peers().reader != nullptr);
+}
+
+TEST_CASE("REL-96: a label's time does not end during a list of Services, which may ask for it") {
+  KeepingLab lab;
+  lab.sync_asking("rack");
+  lab.ask_nothing(11);
+  lab.pass(KeepingLab::stay - Time(2'000));
+  lab.services().body(event("ERROR", status(410)));
+  lab.pass(Time(1'000));
+  REQUIRE(has(lab.services().request.target, "sendInitialEvents"));
+  lab.services().head();
+  lab.sink.take();
+  lab.pass(Time(2'000));
+  CHECK(lab.reported().empty());
+  const bool asks = GENERATE(true, false);
+  lab.services().body(event("ADDED", asks ? asking("other", 12, "rack") : service("other", 12)) +
+                      end_mark(14));
+  CHECK(lab.reported() == (asks ? "-Service a/web;+Service a/other 10.0.0.1 80;flush"
+                                : "-Service a/web;+Service a/other 10.0.0.1 80;labels known:;flush"));
+  CHECK((lab.peers().reader != nullptr) == asks);
+  CHECK(lab.peers().asked == 1);
+}
+
+TEST_CASE("REL-96: of ever new labels none is kept that no Service asks for") {
+  LingeringLabels labels(Time(600'000));
+  CHECK(labels.update({"rack"}, Time(0)).size() == 1);
+  CHECK(labels.update({}, Time(1)) == LabelKeys{"rack"});
+  CHECK(labels.due() == Time(600'001));
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(labels.update({fmt::format("label-{}", i)}, Time(2)).size() <= LingeringLabels::max_unasked + 1);
+  }
+  CHECK(labels.update({}, Time(3)).size() <= LingeringLabels::max_unasked);
+  CHECK(labels.update({}, Time(600'003)).empty());
+  CHECK_FALSE(labels.due());
 }

@@ -20,8 +20,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 struct Lab : ApiStandIn {
-  void tell(const std::string& name, const std::string& reason = "R") {
-    poster.post({{"default", name}, reason, "the \"port\" is taken"});
+  void tell(const std::string& name, const std::string& reason = "R", const std::string& uid = "u") {
+    poster.post(
+        {.object = {"default", name}, .reason = reason, .message = "the \"port\" is taken", .uid = uid});
   }
 
   std::vector<std::string> failures;
@@ -37,13 +38,14 @@ TEST_CASE("SEM-58: an event says what happened to which Service, and who says so
   lab.tell("web", "FailedToStartServiceHealthcheck");
   REQUIRE(lab.requests.size() == 1);
   CHECK(lab.requests[0].target == "/api/v1/namespaces/default/events");
-  CHECK(lab.requests[0].body ==
-        R"({"kind":"Event","apiVersion":"v1","metadata":{"generateName":"web.","namespace":"default"},)"
-        R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"default","name":"web"},)"
-        R"("type":"Warning","reason":"FailedToStartServiceHealthcheck","action":"Listen",)"
-        R"("message":"the \"port\" is taken","source":{"component":"sluice","host":"node-a"},)"
-        R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
-        R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
+  CHECK(
+      lab.requests[0].body ==
+      R"({"kind":"Event","apiVersion":"v1","metadata":{"generateName":"web.","namespace":"default"},)"
+      R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"default","name":"web","uid":"u"},)"
+      R"("type":"Warning","reason":"FailedToStartServiceHealthcheck","action":"Listen",)"
+      R"("message":"the \"port\" is taken","source":{"component":"sluice","host":"node-a"},)"
+      R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
+      R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
   lab.answer(201);
   CHECK(lab.failures.empty());
 }
@@ -60,20 +62,21 @@ TEST_CASE("an event about the Node is where people look for it") {
 }
 
 TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, whoever posts it first") {
-  const Complaint complaint{"Service shop/web", "", "asks for too much", "TooManyFrontends"};
+  const Complaint complaint{"Service shop/web", "", "asks for too much", "TooManyFrontends", "u-1"};
   const auto event = event_of(complaint);
   REQUIRE(event);
   Lab lab;
   lab.poster.post(*event);
   REQUIRE(lab.requests.size() == 1);
   CHECK(lab.requests[0].target == "/api/v1/namespaces/shop/events");
-  CHECK(lab.requests[0].body ==
-        R"({"kind":"Event","apiVersion":"v1","metadata":{"name":"web.48988e3273844e4d","namespace":"shop"},)"
-        R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"shop","name":"web"},)"
-        R"("type":"Warning","reason":"TooManyFrontends","action":"Plan",)"
-        R"("message":"asks for too much","source":{"component":"sluice","host":"node-a"},)"
-        R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
-        R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
+  CHECK(
+      lab.requests[0].body ==
+      R"({"kind":"Event","apiVersion":"v1","metadata":{"name":"web.e8671cebe31e6d8a","namespace":"shop"},)"
+      R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"shop","name":"web","uid":"u-1"},)"
+      R"("type":"Warning","reason":"TooManyFrontends","action":"Plan",)"
+      R"("message":"asks for too much","source":{"component":"sluice","host":"node-a"},)"
+      R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
+      R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
   lab.answer(409);
   CHECK(lab.failures.empty());
   auto other = *event;
@@ -105,6 +108,32 @@ TEST_CASE("SEM-58: the same event is reported once in ten minutes, and one at a 
   lab.now += Time(1);
   lab.tell("web");
   CHECK(lab.requests.size() == 3);
+}
+
+TEST_CASE("SEM-77: a Service that is made anew has Events of its own") {
+  Lab lab;
+  lab.tell("web", "R", "first");
+  lab.tell("web", "R", "second");
+  lab.tell("web", "R", "second");
+  lab.answer(201);
+  lab.answer(201);
+  REQUIRE(lab.requests.size() == 2);
+  CHECK_THAT(lab.requests[0].body, ContainsSubstring(R"("name":"web","uid":"first"},)"));
+  CHECK_THAT(lab.requests[1].body, ContainsSubstring(R"("name":"web","uid":"second"},)"));
+  const auto name_of = [](const std::string& uid) {
+    Lab other;
+    other.poster.post(*event_of({"Service shop/web", "", "asks for too much", "TooManyFrontends", uid}));
+    const auto& body = other.requests.at(0).body;
+    return body.substr(body.find(R"("metadata":)"), 60);
+  };
+  CHECK(name_of("first") == name_of("first"));
+  CHECK(name_of("first") != name_of("second"));
+}
+
+TEST_CASE("SEM-77: an Event about a Service whose UID is unknown has none") {
+  Lab lab;
+  lab.tell("web", "R", "");
+  CHECK_THAT(lab.requests.at(0).body, ContainsSubstring(R"("name":"web"},)"));
 }
 
 TEST_CASE("SEM-58: a thousand events wait for no server, and are not kept") {
