@@ -9,6 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "tests/net/packets/xdp_scene.hpp"
 
@@ -149,6 +150,29 @@ void survives(void (*change)(TwoWays&)) {
 }
 
 }  // namespace
+
+// Its device, which may be a bridge, is no uplink.
+TEST_CASE("SEM-39 a pod that is its own backend goes on for longer than a second") {
+  const auto wiring = GENERATE(Wiring::routed, Wiring::bridged);
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
+  INFO((wiring == Wiring::routed ? "routed" : "bridged")
+       << (family == AF_INET ? " IPv4" : " IPv6") << (type == SOCK_STREAM ? " TCP" : " UDP"));
+  PodScene scene(wiring);
+  REQUIRE(scene.attach().pod_failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto backend = end(names(family).client, backend_port);
+  const auto where = end(names(family).service, port);
+  writer.service(1, {{1, backend}});
+  writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1);
+  const auto rose = counter_deltas(writer, [&] {
+    Conversation talking(scene.client, scene.client, type, where, backend);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    CHECK(talking.goes_on());
+  });
+  CHECK(rose.new_hairpin == 1);
+  CHECK(rose.no_route == 0);
+}
 
 TEST_CASE("REL-66 an open flow's requests follow the route to its backend to another uplink") {
   survives([](TwoWays& scene) { scene.move_backend(); });
