@@ -58,8 +58,8 @@ static __always_inline int lb_sends_by(__u32 device)
 
 /*
  * Whether a known flow's packet can be sent now, by the flow's device. The link-layer addresses are then in
- * the FIB's result. The device was found with the client's source address, because the kernel routes before it
- * changes the source: of two equal routes the FIB may choose the other one for the node's address.
+ * the FIB's result. The device was found with the client's source address, because the kernel routes before
+ * it changes the source: of two equal routes the FIB may choose the other one for the node's address.
  */
 static __always_inline int lb_fib_cache_entry(struct xdp_md *xdp, struct lb_scratch *scratch)
 {

@@ -45,8 +45,8 @@ static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *t
 }
 
 /*
- * Whether the frontend to which the packet is addressed is another service's by now, or none. A flow that keeps
- * its destination was never to a frontend (open_beside.h).
+ * Whether the frontend to which the packet is addressed is another service's by now, or none. A flow that
+ * keeps its destination was never to a frontend (open_beside.h).
  */
 LB_FUNCTION int lb_lost_frontend(void)
 {

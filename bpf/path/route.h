@@ -149,9 +149,9 @@ static __always_inline int lb_may_leave_by(const struct lb_scratch *scratch, __u
 }
 
 /*
- * Finds the device by which the packet leaves: its entry's, or the one that the FIB names now. Without a route
- * the entry has no device until there is one again. Replies to a client behind a route that adds headers are
- * passed to the stack.
+ * Finds the device by which the packet leaves: its entry's, or the one that the FIB names now. Without a
+ * route the entry has no device until there is one again. Replies to a client behind a route that adds
+ * headers are passed to the stack.
  */
 static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
 {

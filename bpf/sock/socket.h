@@ -65,8 +65,8 @@ static __always_inline int lb_is_unspecified(const __u8 *address)
 }
 
 /*
- * Replaces an unspecified destination by the one that the kernel will use: for IPv4 the socket's own address if
- * it is bound, else loopback. The tables have the node ports at the unspecified address.
+ * Replaces an unspecified destination by the one that the kernel will use: for IPv4 the socket's own address
+ * if it is bound, else loopback. The tables have the node ports at the unspecified address.
  */
 LB_FUNCTION int lb_resolve_unspecified(struct lb_address_key *asked, const struct lb_address_key *source)
 {

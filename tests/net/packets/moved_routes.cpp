@@ -93,7 +93,6 @@ class Conversation {
  public:
   Conversation(const Host& client, const Host& host, int type, const End& where, const End& backend)
       : type_(type),
-        where_(where),
         listener_(serve_at(host, type, backend)),
         client_(client.socket(where.address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6, type)) {
     REQUIRE(client_.connect(where) == 0);
@@ -127,7 +126,6 @@ class Conversation {
   }
 
   int type_;
-  End where_;
   Socket listener_;
   Socket client_;
   maps::Fd taken_;
