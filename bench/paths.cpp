@@ -34,11 +34,12 @@ lb_outcome known_outcome(Hook hook) {
 
 lb_outcome new_outcome(Hook hook) { return hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote; }
 
-/// Repeats the same packet each time.
-Case repeated(std::unique_ptr<Mirror> owned, Hook hook, Bytes packet, lb_outcome outcome) {
+/// Repeats the same packet each time, in runs of `hops`.
+Case repeated(std::unique_ptr<Mirror> owned, Hook hook, Bytes packet, lb_outcome outcome,
+              std::uint32_t hops = hops_per_batch) {
   auto& mirror = *owned;
-  return {std::move(owned), [&mirror, hook, outcome, packet = std::move(packet)] {
-            return mirror.batch(hook, packet, outcome, hops_per_batch);
+  return {std::move(owned), [&mirror, hook, outcome, hops, packet = std::move(packet)] {
+            return mirror.batch(hook, packet, outcome, hops);
           }};
 }
 
@@ -72,13 +73,14 @@ Case known_udp(const Place& place) {
   return known(place, shape);
 }
 
-/// Requests at `there` and replies at `back`; the place's hook sees one of them.
+/// Requests at `there` and replies at `back`; the place's hook sees one of them. Each run is of a new packet:
+/// one that is passed to the stack is marked, so that no other hook translates it again.
 Case by_stack(const Place& place, const Shape& shape, Hook there, Hook back) {
   auto mirror = std::make_unique<Mirror>(shape, place.device);
   mirror->establish_pair(there, back);
   auto tuple = mirror->request(names_of(place.family).client, 0);
   if (place.hook == back) tuple = tuple.reversed();
-  return repeated(std::move(mirror), place.hook, build(tuple, {}), LB_OUTCOME_flow_stack);
+  return repeated(std::move(mirror), place.hook, build(tuple, {}), LB_OUTCOME_flow_stack, 1);
 }
 
 Case local(const Place& place) {
@@ -309,10 +311,10 @@ const std::vector<Path>& paths() {
   static const std::vector<Path> all = {
       {"established UDP", Hook::xdp, known_udp},
       {"established UDP", Hook::tc_in, known_udp},
-      {"established, to a local backend by the stack", Hook::tc_in, local},
-      {"established, reply of a local backend", Hook::tc_out, local},
-      {"established, from a pod", Hook::pod_in, from_pod},
-      {"established, reply to a pod", Hook::pod_out, from_pod},
+      {"established, to a local backend by the stack; single runs", Hook::tc_in, local},
+      {"established, reply of a local backend; single runs", Hook::tc_out, local},
+      {"established, from a pod; single runs", Hook::pod_in, from_pod},
+      {"established, reply to a pod; single runs", Hook::pod_out, from_pod},
       {"fragment that is not the first, of an established UDP flow", Hook::tc_in, later_fragment},
       {"unrelated, to another port of a service's address", Hook::xdp, unrelated_at_service},
       {"unrelated, to another port of a service's address", Hook::tc_in, unrelated_at_service},
