@@ -20,7 +20,7 @@
  */
 __u32 lb_midstream_until __weak;
 
-static __always_inline int lb_is_ongoing(const struct lb_packet *packet)
+static __always_inline int lb_is_midstream(const struct lb_packet *packet)
 {
 	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
 }
@@ -202,7 +202,7 @@ static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 
 	if (scratch->packet.tuple.protocol == LB_UDP)
 		return track->direction == LB_REPLY;
-	if (!lb_is_ongoing(&scratch->packet))
+	if (!lb_is_midstream(&scratch->packet))
 		return 0;
 	if (track->number == LB_PROVED)
 		return 1;
@@ -298,7 +298,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 		live->state = LB_ANSWERED;
 		if (!lb_note_synack())
 			return LB_OUTCOME_duplicate_synack;
-	} else if (!lb_becomes_assured(scratch, new_second) && lb_is_ongoing(&scratch->packet)) {
+	} else if (!lb_becomes_assured(scratch, new_second) && lb_is_midstream(&scratch->packet)) {
 		lb_expect_midstream();
 	}
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
@@ -307,7 +307,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 /* TCP in mid-connection without an entry in lb_flows belongs to no flow, except until lb_midstream_until. */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
-	if (lb_is_ongoing(packet))
+	if (lb_is_midstream(packet))
 		return lb_midstream_until > lb_clock();
 	return 1;
 }

@@ -90,11 +90,6 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 	return lb_opened(outcome) ? lb_record_forward(scratch, outcome) : outcome;
 }
 
-static __always_inline int lb_is_midstream(const struct lb_packet *packet)
-{
-	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
-}
-
 /*
  * TCP in mid-connection to a service: an unassured flow, a connection that is not translated, or a lost flow.
  */

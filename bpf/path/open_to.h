@@ -238,11 +238,11 @@ static __always_inline void lb_recall_handshake(struct lb_scratch *scratch)
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {
-	int ongoing = lb_is_ongoing(&scratch->packet);
+	int midstream = lb_is_midstream(&scratch->packet);
 
-	if (ongoing)
+	if (midstream)
 		lb_recall_handshake(scratch);
-	if (ongoing || scratch->flow.track.fast_open == LB_YES)
+	if (midstream || scratch->flow.track.fast_open == LB_YES)
 		lb_expect_midstream();
 	if (scratch->packet.step == LB_STEP_SYN && scratch->packet.part == LB_WHOLE)
 		return opened;
@@ -250,7 +250,7 @@ static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scra
 		lb_unclaim();
 		return LB_OUTCOME_flow_table_full;
 	}
-	if (ongoing && lb_proves_two_way(scratch))
+	if (midstream && lb_proves_two_way(scratch))
 		lb_assure();
 	return opened;
 }
