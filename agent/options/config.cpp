@@ -190,7 +190,8 @@ bool counts_beside_file(const CLI::App& agent, const std::string& option) {
          (option == "--kubeconfig" && agent.get_option("--manifests")->count() > 0);
 }
 
-/// `--pod-devices auto`, which the chart gives in any case, names no device: the names in the file count.
+/// `--pod-devices auto`, the default of a process called kube-proxy, names no device: those of the file
+/// count.
 bool leaves_names_to_file(const CLI::Option& option) {
   return option.get_name() == "--pod-devices" && option.results() == std::vector<std::string>{found_devices};
 }

@@ -11,6 +11,7 @@
 
 #include "agent/options/kube_proxy_config_options.hpp"
 #include "agent/options/option_text.hpp"
+#include "agent/options/raw_options.hpp"
 #include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
@@ -322,6 +323,10 @@ class Translator {
       remark(LogLevel::info, "--vmodule is without effect: there is one level for all");
     if (call_.is_on("init-only")) add("--init-only");
     if (!devices_.empty() && !call_.rest_has("--devices")) add(fmt::format("--devices={}", devices_));
+    const auto names_pods = [](const auto& argument) { return argument.starts_with("--pod-devices="); };
+    if (!call_.rest_has("--pod-devices") && std::ranges::none_of(translated_.arguments, names_pods)) {
+      add(fmt::format("--pod-devices={}", found_devices));
+    }
     translated_.arguments.insert(translated_.arguments.end(), call_.rest.begin(), call_.rest.end());
   }
 

@@ -37,7 +37,7 @@ struct TranslatedCall {
 /// Parses flags by pflag's rules. With --config only those flags are used that kube-proxy uses beside it:
 /// --hostname-override, --master, --cleanup, --init-only and those of logging. Options of the agent that
 /// kube-proxy does not have are used too. `devices` is the default of --devices, separated by commas; empty:
-/// they must be given.
+/// they must be given. Pods' devices are found unless some are named.
 [[nodiscard]] std::variant<TranslatedCall, Finished> translate_kube_proxy_call(
     const std::vector<std::string>& arguments, std::string_view devices);
 

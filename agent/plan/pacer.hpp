@@ -28,8 +28,7 @@ namespace lb::agent {
 /// that they allow, and removed after them. One service port's backends are added and removed in parts, in
 /// their order, and no set is empty in between unless it is in one of the two; backends of consistent
 /// selection, whose tables are rebuilt each time, are written as a whole, but not those of several ports
-/// at once if they are many. At least two writes always make
-/// progress.
+/// at once if they are many. At least two writes always make progress.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
                                         std::size_t writes);
 

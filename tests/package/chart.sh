@@ -84,19 +84,24 @@ kubeadm_values() {
 	local with container=.spec.template.spec.containers[0]
 	with=$(rendered mode=kubeadm 'agent.devices=eth0\,!eth1' agent.podDevices=cali agent.logFormat=json \
 		'agent.apiServers={https://127.0.0.1:6444}' 'agent.extraArgs={--forwarding=stack}' kubeadm.resources.requests.memory=1Gi)
-	[[ $(python3 "$OBJECTS" <<<"$with" | jq -c "$container.args, $container.resources" | paste -sd ' ') == \
+	[[ $(python3 "$OBJECTS" <<<"$with" | jq -c "$container.command[3:], $container.resources" | paste -sd ' ') == \
 		'["--devices=eth0,!eth1","--pod-devices=cali","--log-format=json","--api-server=https://127.0.0.1:6444","--forwarding=stack"] {"requests":{"memory":"1Gi"}}' ]] ||
 		die "mode kubeadm does not pass values on: $with"
-	diff <(rendered mode=kubeadm | python3 "$OBJECTS" | jq "del($container.args)") \
-		<(python3 "$OBJECTS" <<<"$with" | jq "del($container.args, $container.resources)") || die "mode kubeadm: values change other things than they say"
+	diff <(rendered mode=kubeadm | python3 "$OBJECTS" | jq "del($container.command[3:])") \
+		<(python3 "$OBJECTS" <<<"$with" | jq "del($container.command[3:], $container.resources)") || die "mode kubeadm: values change other things than they say"
 	printf 'mode kubeadm: the values of the agent\n'
 }
 
-# pod_devices MODE: checks that the agent gets the value, also the default `auto`: its own default is none.
+# pod_devices: checks that the agent gets the value, also the default `auto` where its own default is none. A process called
+# kube-proxy finds them by itself: an option in the DaemonSet would end kube-proxy when it gets its image back.
 pod_devices() {
-	[[ $(rendered "mode=$1" | grep -- --pod-devices) == *--pod-devices=auto ]] || die "mode $1: agent.podDevices is no default"
-	[[ $(rendered "mode=$1" agent.podDevices=none | grep -- --pod-devices) == *--pod-devices=none ]] || die "mode $1 drops agent.podDevices"
-	printf 'mode %s: the devices of pods, found or named\n' "$1"
+	local mode
+	[[ $(rendered mode=stand-alone | grep -- --pod-devices) == *--pod-devices=auto ]] || die "mode stand-alone: agent.podDevices is no default"
+	for mode in stand-alone kubeadm; do
+		[[ $(rendered "mode=$mode" agent.podDevices=none | grep -- --pod-devices) == *--pod-devices=none ]] || die "mode $mode drops agent.podDevices"
+	done
+	lacks --pod-devices rendered mode=kubeadm || die "mode kubeadm has an option that kube-proxy does not know"
+	printf 'the devices of pods, found or named\n'
 }
 
 # startup_taint MODE ACCOUNT: checks that the value sets the option, and gives that account the right to patch nodes; without
@@ -226,8 +231,7 @@ same_with monitoring.enabled=true "$K8S/overlays/monitoring" "$K8S/deploy/uninst
 kubeadm_undone
 changes
 kubeadm_values
-pod_devices kubeadm
-pod_devices stand-alone
+pod_devices
 startup_taint instead sluice
 startup_taint beside sluice
 startup_taint kubeadm kube-proxy

@@ -28,6 +28,24 @@ TEST_CASE("SEM-68: kubeadm's files run as they are") {
   }
 }
 
+TEST_CASE("SEM-68: in kube-proxy's place pods' devices are found, unless some are named") {
+  const auto plain = good(called({"--config=" + corpus + "kubeadm-1.37.yaml"}));
+  CHECK(plain.pod_discovery == Discovery::automatic);
+  CHECK(plain.pod_devices.empty());
+  CHECK(good(called({})).pod_discovery == Discovery::automatic);
+  const TemporaryFile file(
+      head + "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: cali}\n");
+  for (const auto& named :
+       {good(called({"--config=" + file.path()})),
+        good(called({"--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=cali"})),
+        good(called({"--pod-devices=cali"}))}) {
+    CHECK(named.pod_discovery == Discovery::off);
+    CHECK(named.pod_devices == std::vector<std::string>{"cali"});
+    CHECK(named.remarks.empty());
+  }
+  CHECK_FALSE(good(called({"--pod-devices=none"})).serves_pods());
+}
+
 TEST_CASE("SEM-63: a start-up taint is Sluice's own option beside kubeadm's file") {
   const auto options =
       good(called({"--config=" + corpus + "kubeadm-1.37.yaml", "--startup-taint=sluice.lb/starting"}));
