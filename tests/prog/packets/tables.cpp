@@ -1,6 +1,10 @@
 // The tables of fixtures/ against the programs: packet in, outcome, return code, packet out, byte for byte.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
@@ -34,6 +38,24 @@ std::size_t check_sums(const std::string& name, const Step& step) {
   return packets;
 }
 
+std::vector<std::string> lines_of(const std::string& path) {
+  std::istringstream text(content_of(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The first few of `lines` that `others` lacks.
+std::vector<std::string> missing(const std::vector<std::string>& lines,
+                                 const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  std::vector<std::string> result;
+  for (const auto& line : lines) {
+    if (result.size() < 5 && !known.contains(line)) result.push_back(line);
+  }
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("tables of packets give what scapy says") {
@@ -48,7 +70,11 @@ TEST_CASE("tables of packets give what scapy says") {
 
 TEST_CASE("cases.txt, which people review, lists the cases that are run") {
   INFO("run tests/prog/fixtures/generate.py --write");
-  CHECK(content_of(source_path("tests/prog/fixtures/cases.txt")) == content_of(fixtures() + "cases.txt"));
+  const auto reviewed = lines_of(source_path("tests/prog/fixtures/cases.txt"));
+  const auto run = lines_of(fixtures() + "cases.txt");
+  CHECK(missing(reviewed, run) == std::vector<std::string>{});
+  CHECK(missing(run, reviewed) == std::vector<std::string>{});
+  CHECK((reviewed == run));  // also in order; in parentheses, or a failure prints both whole
 }
 
 // The kernel keeps a sum over the packet, as hardware would (CHECKSUM_COMPLETE), and checks after the run
