@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <net/if.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +27,6 @@
 #include "agent/attach/xdp_drop_watch.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/base/error.hpp"
-#include "agent/datapath/lock.hpp"
 #include "agent/programs/bpf_programs.hpp"
 #include "agent/programs/pinned_maps.hpp"
 #include "agent/programs/requirements.hpp"
@@ -86,12 +84,6 @@ NodePage open_page(const BpfPrograms& programs) {
   return NodePage(std::move(*array));
 }
 
-/// The inode number of a file; 0: there is none.
-std::uint64_t inode_of(const std::filesystem::path& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
 void add_to(Restored& restored, const AttachReport& report) {
   for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
     for (const auto& hook : *hooks) {
@@ -137,15 +129,14 @@ struct Datapath::State {
   std::vector<Port> ports;
   std::vector<Device> pods;
   std::vector<std::string> uplinks;
-  std::optional<std::int64_t> maps_seen;       ///< mtime when all maps were last seen pinned
-  std::vector<std::string> not_running;        ///< socket hooks that did not run at the last test
-  std::vector<std::string> declined;           ///< features that the last attach() did not use, with reasons
-  std::string lacks;                           ///< the argument of set_limitations()
-  std::string sockets;                         ///< status text about sockets at the last attach()
-  std::string packets;                         ///< status text about packets at the last attach()
-  bool late = false;                           ///< the last attach() was skipped, for lack of descriptors
-  std::uint64_t base = inode_of(pins.base());  ///< inode number of the pin directory
-  std::optional<PinLock> lock = std::nullopt;  ///< of that directory, if it was made again
+  std::optional<std::int64_t> maps_seen;  ///< mtime when all maps were last seen pinned
+  std::vector<std::string> not_running;   ///< socket hooks that did not run at the last test
+  std::vector<std::string> declined;      ///< features that the last attach() did not use, with reasons
+  std::string lacks;                      ///< the argument of set_limitations()
+  std::string sockets;                    ///< status text about sockets at the last attach()
+  std::string packets;                    ///< status text about packets at the last attach()
+  bool late = false;                      ///< the last attach() was skipped, for lack of descriptors
+  PinLock* lock = nullptr;                ///< the caller's; nullptr: none
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
@@ -202,7 +193,7 @@ void Datapath::State::report() {
   page.set_status(sockets, packets + lost);
 }
 
-Datapath Datapath::open(const AgentOptions& options) {
+Datapath Datapath::open(const AgentOptions& options, PinLock* lock) {
   auto needed = require_prerequisites(options);
   auto& programs = *needed.programs;
   const maps::Pins pins(options.pins);
@@ -245,7 +236,9 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 {},
                                                 {},
                                                 {},
-                                                {}}));
+                                                {},
+                                                false,
+                                                lock}));
 }
 
 Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -280,21 +273,21 @@ void Datapath::set_ports(std::vector<Port> ports) { state_->ports = std::move(po
 
 void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
 
-// Without the directories nothing can be pinned, and a link that is not pinned ends at once. The caller's
-// lock is on the directory that was removed, so that another agent may have made one and serve by now
-// (REL-40).
+// Without the directories nothing can be pinned, and a link that is not pinned ends at once. A lock on a
+// directory that was removed protects nothing: another agent may have made one and serve by now (REL-40).
 void Datapath::State::restore_directories() {
-  if (base == inode_of(pins.base())) {
-    if (inode_of(pins.maps()) == 0 || inode_of(pins.links()) == 0) prepare_pins(pins);
-    return;
+  if (lock != nullptr && !lock->holds()) {
+    if (find_agent(pins).state == AgentState::running) {
+      throw StartError(
+          fmt::format("another agent has made the pins at {} anew and serves", pins.base().string()),
+          "end one of the two");
+    }
+    lock->renew();
   }
-  if (find_agent(pins).state == AgentState::running) {
-    throw StartError(
-        fmt::format("another agent has made the pins at {} anew and serves", pins.base().string()),
-        "end one of the two");
+  std::error_code error;
+  if (!std::filesystem::exists(pins.maps(), error) || !std::filesystem::exists(pins.links(), error)) {
+    prepare_pins(pins);
   }
-  lock = PinLock::take(pins);
-  base = inode_of(pins.base());
 }
 
 std::size_t Datapath::State::restore_maps() {

@@ -11,6 +11,7 @@
 
 #include "agent/attach/attach.hpp"
 #include "agent/attach/udp_cleanup.hpp"
+#include "agent/datapath/lock.hpp"
 #include "agent/options/config.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/node_page.hpp"
@@ -31,8 +32,9 @@ class Datapath {
  public:
   /// Checks its prerequisites (privileges, kernel, memory, cgroup, devices) before it changes anything; then
   /// creates or adopts the pinned maps and loads the programs with the options' configuration. Throws
-  /// StartError. Attaches nothing. The caller prevents two agents on the same pins.
-  [[nodiscard]] static Datapath open(const AgentOptions& options);
+  /// StartError. Attaches nothing. `lock` is the caller's, which prevents two agents on the same pins:
+  /// restore() takes it again if the pin directory was removed. Without one, nobody else may use the pins.
+  [[nodiscard]] static Datapath open(const AgentOptions& options, PinLock* lock = nullptr);
 
   Datapath(Datapath&&) noexcept;
   Datapath& operator=(Datapath&&) noexcept;

@@ -61,7 +61,7 @@ std::optional<std::chrono::system_clock::time_point> last_heartbeat(const maps::
   return other == 0 ? std::nullopt : beat_of(maps::Pins(pins.base(), other).version());
 }
 
-/// False if an agent whose start failed has removed the directory since it was opened.
+/// False if the directory was removed since it was opened, as by an agent whose start failed.
 bool is_still(const fs::path& path, int fd) {
   struct stat there{};
   struct stat opened{};
@@ -126,6 +126,14 @@ std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing
                         pid, directory.string())
           : fmt::format("an agent{} runs on the pins at {} and would put everything back; end it first", pid,
                         directory.string()));
+}
+
+bool PinLock::holds() const { return is_still(pins_.base(), fd_.get()); }
+
+void PinLock::renew() {
+  auto present = take(pins_);
+  if (mount_ == BpfMount::made) present.mount_ = BpfMount::made;
+  *this = std::move(present);
 }
 
 PinLock::~PinLock() {

@@ -33,6 +33,12 @@ class PinLock {
   /// Likewise without creating anything: nullopt if there is no such directory.
   [[nodiscard]] static std::optional<PinLock> take_existing(const maps::Pins& pins);
 
+  /// False if the directory was removed since, whether or not it was made again: the lock protects nothing
+  /// then.
+  [[nodiscard]] bool holds() const;
+  /// Takes the lock again, on a directory that it makes. Throws StartError if another agent holds it.
+  void renew();
+
  private:
   enum class Missing : std::uint8_t { made, left };
   [[nodiscard]] static std::optional<PinLock> try_take(const maps::Pins& pins, Missing missing);

@@ -11,7 +11,6 @@
 
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
-#include "agent/datapath/lock.hpp"
 #include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/observe/configz.hpp"
 #include "agent/run/plan_options.hpp"
@@ -52,8 +51,8 @@ ConfigReconciler::Actions config_actions(Events& events, Coexistence& coexistenc
 
 }  // namespace
 
-Components::Components(asio::io_context& context, const AgentOptions& given, std::uint32_t min_slots,
-                       Events& events)
+Components::Components(asio::io_context& context, const AgentOptions& given, PinLock& lock,
+                       std::uint32_t min_slots, Events& events)
     : options(given),
       pins(options.pins),
       inputs(context, options),
@@ -63,7 +62,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
             },
             {configz(options), options.flags}),
       servers(context, options, pages, metrics, [&events] { events.port_opened(); }),
-      datapath(Datapath::open(options)),
+      datapath(Datapath::open(options, &lock)),
       before(datapath.page().read()),
       maps(pins, before.hertz, post_to(context, events)),
       expiry(context, maps.set, options.timeouts, before.hertz, metrics),

@@ -15,6 +15,7 @@
 #include "agent/datapath/datapath.hpp"
 #include "agent/datapath/expiry_timer.hpp"
 #include "agent/datapath/kube_proxy_flows.hpp"
+#include "agent/datapath/lock.hpp"
 #include "agent/datapath/map_resizer.hpp"
 #include "agent/datapath/open_maps.hpp"
 #include "agent/datapath/served_devices.hpp"
@@ -68,10 +69,10 @@ class Events {
 
 /// Members are in the order of their creation. Nothing before `datapath` changes anything in the kernel.
 struct Components {
-  /// Does not call `events` before the context runs. `min_slots`: minimum size of lb_slots. All referenced
-  /// objects must outlive this. Throws StartError.
-  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t min_slots,
-             Events& events);
+  /// Does not call `events` before the context runs. `lock`: of the pins. `min_slots`: minimum size of
+  /// lb_slots. All referenced objects must outlive this. Throws StartError.
+  Components(boost::asio::io_context& context, const AgentOptions& given, PinLock& lock,
+             std::uint32_t min_slots, Events& events);
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;
 

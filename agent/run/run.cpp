@@ -102,9 +102,10 @@ int run_agent(AgentOptions options) {
   EndSignals ends;
   const maps::Pins pins(options.pins);
   const auto absence = absence_text(find_agent(pins).last_heartbeat, std::chrono::system_clock::now());
-  const auto lock = PinLock::take(pins);
+  auto lock = PinLock::take(pins);
   std::optional<AgentOptions> good;  ///< options of the previous agent
-  Start start{.readiness = Readiness::never, .min_slots = options.sizes.slots, .absence = absence};
+  Start start{
+      .lock = lock, .readiness = Readiness::never, .min_slots = options.sizes.slots, .absence = absence};
   auto change = SizeChange::larger;
   for (;;) {
     try {

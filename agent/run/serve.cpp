@@ -87,7 +87,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       options_(options),
       phase_(start.readiness),
       absence_(start.absence),
-      components_(context_, options, start.min_slots, *this),
+      components_(context_, options, start.lock, start.min_slots, *this),
       start_progress_(context_, [this] {
         components_.heartbeat();
         return awaited(phase_.step(components_.backlog()), components_.inputs.stats());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/datapath/lock.hpp"
 #include "agent/options/config.hpp"
 #include "agent/run/end_signals.hpp"
 #include "agent/run/start_phase.hpp"
@@ -13,6 +14,7 @@ namespace lb::agent {
 
 /// Facts known before an agent starts.
 struct Start {
+  PinLock& lock;  ///< of the pins
   Readiness readiness = Readiness::never;
   std::uint32_t min_slots = 0;  ///< minimum size of lb_slots: the size that the options requested at first
   std::optional<std::string> absence = std::nullopt;  ///< message to report about a missing earlier agent
@@ -32,7 +34,7 @@ struct Next {
 /// Runs until SIGTERM or SIGINT, then returns nullopt; or until another agent must start. Options of a
 /// changed configuration file that take effect at once are written into `options`. Everything stays pinned
 /// and keeps serving. A node that was ready is ready again as soon as it serves, even if something does not
-/// fit. The caller holds the lock of the pins. Throws StartError before the agent is up.
+/// fit.  Throws StartError before the agent is up.
 [[nodiscard]] std::optional<Next> serve(AgentOptions& options, const Start& start, EndSignals& ends);
 
 }  // namespace lb::agent

@@ -249,7 +249,7 @@ bool PodScene::runs_xdp() const {
 
 agent::AttachReport PodScene::attach() {
   if (!datapath) {
-    datapath.emplace(agent::Datapath::open(options));
+    datapath.emplace(agent::Datapath::open(options, lock ? &*lock : nullptr));
   }
   const auto network = network_now();
   const auto sources = network.sources(options.devices);

@@ -87,6 +87,7 @@ class PodScene {
   agent::AgentOptions options;
   Host wire;  ///< the bridge between eth0 of the node, of `remote` and of `outside`
   Host client, server, remote, outside;
+  std::optional<agent::PinLock> lock;  ///< of the pins, if the scene takes it
   std::optional<agent::Datapath> datapath;
 
  private:
