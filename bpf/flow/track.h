@@ -37,9 +37,13 @@ static __always_inline int lb_is_for_stack(const struct lb_track *track)
 	return track->path == LB_PATH_STACK || track->device == LB_STACK_DEVICE;
 }
 
+/*
+ * The first packet of a second looks again for a route by which we can send. `seen` is still the time of the
+ * packet before.
+ */
 static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
 {
-	if (lb_is_for_stack(track))
+	if (track->path == LB_PATH_STACK || (track->device == LB_STACK_DEVICE && track->seen == lb_clock()))
 		return LB_OUTCOME_flow_stack;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }

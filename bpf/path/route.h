@@ -48,8 +48,11 @@ static __always_inline __u32 lb_route_flags(enum lb_ask ask)
 	return ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
 }
 
-/* Looks up the route for the packet's entry in `scratch->fib`; on request with a source address. */
-static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum lb_ask ask)
+/*
+ * Looks up the route for the packet's entry in `scratch->fib`; on request with a source address. XDP gets no
+ * device for a packet of more than the route's MTU: `length` is the packet's, 0: any.
+ */
+static __always_inline long lb_route_of(void *ctx, struct lb_scratch *scratch, enum lb_ask ask, __u16 length)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
 	const union lb_ip *source =
@@ -64,7 +67,7 @@ static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum
 	}
 	fib->l4_protocol = leaving->protocol;
 	fib->ifindex = ask == LB_ASK_DEVICE ? scratch->flow.track.device : scratch->device;
-	fib->tot_len = scratch->hook == LB_HOOK_XDP ? scratch->packet.length : 0;
+	fib->tot_len = length;
 	if (leaving->family == LB_IPV4) {
 		fib->family = LB_AF_INET;
 		fib->ipv4_src = source->words[3];
@@ -75,6 +78,11 @@ static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum
 		*(union lb_ip *)fib->ipv6_dst = leaving->destination;
 	}
 	return bpf_fib_lookup(ctx, fib, sizeof(*fib), flags);
+}
+
+static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum lb_ask ask)
+{
+	return lb_route_of(ctx, scratch, ask, scratch->hook == LB_HOOK_XDP ? scratch->packet.length : 0);
 }
 
 /* Whether the FIB result has a device. In tc it does also for a packet that is too big. */
@@ -99,11 +107,8 @@ static __always_inline int lb_is_encapsulated(long result)
  */
 static __always_inline int lb_leads_back(void *ctx, struct lb_scratch *scratch)
 {
-	long result = lb_route(ctx, scratch, LB_ASK_DEVICE);
+	long result = lb_route_of(ctx, scratch, LB_ASK_DEVICE, 0);
 
-	/* XDP does not learn the device of a route for which the packet is too big: tc decides. */
-	if (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook == LB_HOOK_XDP)
-		return 1;
 	/* For IPv6 the FIB returns the best route's device, even if another route leads there by this one. */
 	return lb_names_device(scratch, result) &&
 	       (scratch->fib.ifindex == scratch->flow.track.device || !lb_is_uplink(scratch->fib.ifindex));
@@ -139,13 +144,20 @@ static __always_inline int lb_checks_device(const struct lb_scratch *scratch)
 	return track->seen != lb_clock() || (scratch->unassured == LB_YES && track->direction == LB_REPLY);
 }
 
-/* Whether packets of the other direction pass our programs if this direction leaves by the device. */
+/*
+ * Whether packets of the other direction pass our programs if this direction leaves by the device. Those of a
+ * hairpin do so at the pod's own device, whatever leads there, which may be a bridge; but an uplink is the
+ * default route, while the pod has none.
+ */
 static __always_inline int lb_may_leave_by(const struct lb_scratch *scratch, __u32 device)
 {
 	const struct lb_track *track = &scratch->flow.track;
 
-	return device == track->device ||
-	       lb_device_kind_of(device) == (track->other_side == LB_POD_INGRESS ? LB_POD : LB_UPLINK);
+	if (device == track->device)
+		return 1;
+	if (track->side == LB_POD_INGRESS)
+		return !lb_is_uplink(device);
+	return lb_device_kind_of(device) == (track->other_side == LB_POD_INGRESS ? LB_POD : LB_UPLINK);
 }
 
 /*
@@ -161,7 +173,7 @@ static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_sc
 
 	if (track->device && (!lb_checks_device(scratch) || (reply && lb_leads_back(ctx, scratch))))
 		return LB_NEXT_HOP_REDIRECT;
-	result = lb_route(ctx, scratch, reply ? LB_KEEP_SOURCE : LB_CLIENT_SOURCE);
+	result = lb_route_of(ctx, scratch, reply ? LB_KEEP_SOURCE : LB_CLIENT_SOURCE, 0);
 	if (lb_is_encapsulated(result) && reply) {
 		lb_set_device(scratch, LB_STACK_DEVICE);
 		return LB_NEXT_HOP_STACK;

@@ -96,15 +96,19 @@ class Moving {
   }
 
   /// Runs the first packet of a later second, in that direction. XDP leaves one in four seconds to tc.
-  Verdict next(lb_direction direction) {
+  Verdict next(lb_direction direction, const Bytes& payload = {}) {
     Verdict verdict;
     for (int seconds = 0; seconds < 2; ++seconds) {
       world_.change({"age", "1"});
-      verdict = direction == LB_FORWARD ? run("out0", request())
-                                        : run("out1", build(onward_.reversed(), {.sequence = 701}));
+      verdict = direction == LB_FORWARD ? run("out0", request()) : run("out1", reply(payload));
       if (verdict.counts[LB_OUTCOME_left_to_tc] == 0) break;
     }
     return verdict;
+  }
+  /// Runs the first reply of a later second in tc, to which XDP may have left it.
+  Verdict next_reply_in_tc() {
+    world_.change({"age", "1"});
+    return world_.programs().run({.hook = Hook::tc_in, .device = index("out1")}, reply({}));
   }
   /// Whether such a packet leaves by that device.
   bool leaves_by(lb_direction direction, const std::string& name) {
@@ -142,6 +146,9 @@ class Moving {
   }
   [[nodiscard]] Bytes request() const {
     return build(request_, {.flags = ack, .sequence = 1001, .acknowledged = 701});
+  }
+  [[nodiscard]] Bytes reply(const Bytes& payload) const {
+    return build(onward_.reversed(), {.sequence = 701, .payload = payload});
   }
   Verdict run(const char* device, const Bytes& packet) {
     return world_.programs().run({.hook = hook_, .device = index(device)}, packet);
@@ -216,6 +223,34 @@ TEST_CASE("REL-66 an open flow whose route is gone is dropped by name, and goes 
       flow.route("del unreachable", address, "");
       CHECK(flow.leaves_by(direction, name));
     }
+  });
+}
+
+// Only the stack sends by a route with headers; by a plain one it drops a reply that arrives with the node's
+// own address as its source.
+TEST_CASE("REL-99 an open flow's replies leave the stack again when their route adds no headers any more") {
+  each_flow([](Moving& flow, const Addresses& at) {
+    flow.route("add", at.client, "encap seg6 mode encap segs fd00:99::1 dev out0");
+    CHECK(flow.next(LB_REPLY).counts[flow.by_xdp() ? LB_OUTCOME_left_to_tc : LB_OUTCOME_flow_stack] == 1);
+    CHECK(flow.device(LB_REPLY) == LB_STACK_DEVICE);
+    CHECK(flow.next_reply_in_tc().counts[LB_OUTCOME_flow_stack] == 1);
+    flow.route("del", at.client, "");
+    CHECK(flow.next_reply_in_tc().counts[LB_OUTCOME_flow_redirect] == 1);
+    CHECK(flow.leaves_by(LB_REPLY, "out0"));
+  });
+}
+
+TEST_CASE(
+    "REL-66 replies too big for the uplink to which the route has moved leave by it in the same second") {
+  each_flow([](Moving& flow, const Addresses& at) {
+    flow.add_uplink("out7", at.other_uplink);
+    run_ip("link set out7 mtu 1400\n");
+    flow.know(at.client, "out7");
+    flow.route("add", at.client, "dev out7");
+    run_ip("address flush dev out0\n");
+    const auto verdict = flow.next(LB_REPLY, Bytes(1420, 'x'));
+    CHECK(verdict.counts[flow.by_xdp() ? LB_OUTCOME_left_to_tc : LB_OUTCOME_too_big] == 1);
+    CHECK(flow.device(LB_REPLY) == Moving::index("out7"));
   });
 }
 
