@@ -204,8 +204,9 @@ static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 		return track->direction == LB_REPLY;
 	if (!lb_is_midstream(&scratch->packet))
 		return 0;
+	/* One that ends needs no place in lb_flows any more; a forged FIN delays it until there is new data. */
 	if (track->number == LB_PROVED)
-		return 1;
+		return track->state < LB_CLOSING && scratch->packet.step != LB_STEP_FIN;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == LB_NO_HANDSHAKE;
 	/* A forged FIN or RST in between does not prevent the assurance. */
@@ -224,48 +225,52 @@ static __always_inline struct lb_track *lb_reply_find(struct lb_scratch *scratch
 }
 
 /*
- * Whether an unassured flow still has its reply entry and, checked once a second, its backend. The LRU may
- * have evicted the reply entry: it is added again, or the flow starts again. It is kept as long as this
- * entry: by the first packet of each second, in one-way flows by each packet.
+ * Whether an unassured flow still has its reply entry, which is kept as long as this entry: by the first
+ * packet of each second, for UDP by each packet. The LRU may have evicted it: it is added again, or the flow
+ * starts again. For UDP the first packet of each second also checks the backend and the frontend, even if the
+ * reply entry exists. A flow that ends here loses its entry, or the next packet would find it checked.
  */
 static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {
-	int one_way = scratch->packet.tuple.protocol == LB_UDP;
+	int udp = scratch->packet.tuple.protocol == LB_UDP;
 	struct lb_track *reply;
 
-	if (scratch->flow.track.direction != LB_FORWARD || (!one_way && !new_second))
+	if (scratch->flow.track.direction != LB_FORWARD || (!udp && !new_second))
 		return 1;
-	reply = one_way && new_second ? NULL : lb_reply_find(scratch);
+	reply = udp && new_second ? NULL : lb_reply_find(scratch);
 	if (reply) {
 		lb_flow_touch(reply, &scratch->existing.track, lb_clock());
 		return 1;
 	}
-	if (lb_abandoned(scratch))
-		return 0;
-	lb_other_entry(scratch);
-	if (lb_claim_tuple() == LB_CLAIMED)
-		return 1;
+	if (!lb_abandoned(scratch)) {
+		lb_other_entry(scratch);
+		if (lb_claim_tuple() == LB_CLAIMED)
+			return 1;
+	}
 	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
 	return 0;
 }
 
-/*
- * Whether this SYN begins a new flow on the tuple of one that has ended, or that began in mid-connection. Of
- * the latter perhaps no backend knows: whoever forged its first packet can send a SYN, too, and what a
- * backend then sends would prove the flow two-way. So from now on only the client's number does.
- */
-static __always_inline int lb_starts_over(struct lb_scratch *scratch)
+/* Whether this SYN begins a new flow on the tuple of one that has ended, or that began in mid-connection. */
+static __always_inline int lb_is_restart(const struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;
 	int midstream = track->direction == LB_FORWARD && track->number == LB_NO_HANDSHAKE;
-	struct lb_track *reply;
 
-	if (!(midstream && scratch->packet.step == LB_STEP_SYN) && !lb_begins_anew(scratch))
-		return 0;
-	reply = lb_reply_find(scratch);
+	return (midstream && scratch->packet.step == LB_STEP_SYN) || lb_begins_anew(scratch);
+}
+
+/*
+ * Of a flow that began in mid-connection perhaps no backend knows: whoever forged its first packet can send a
+ * SYN, too, and what a backend then sends would prove the flow two-way. So from now on only the client's
+ * number does.
+ */
+static __always_inline void lb_forget_handshake(struct lb_scratch *scratch)
+{
+	struct lb_track *reply = lb_reply_find(scratch);
+
 	if (reply)
 		reply->number = LB_NO_SYNACK;
-	return 1;
 }
 
 /* Whether the packet assures its flow. If lb_flows refused that before, it is tried again once a second. */
@@ -284,8 +289,12 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	if (!scratch)
 		return LB_OUTCOME_unrelated;
 	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
-	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_starts_over(scratch))
+	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook))
 		return LB_OUTCOME_unrelated;
+	if (lb_is_restart(scratch)) {
+		lb_forget_handshake(scratch);
+		return LB_OUTCOME_unrelated;
+	}
 	if (scratch->hook == LB_HOOK_XDP && lb_is_for_stack(&scratch->flow.track))
 		return LB_OUTCOME_left_to_tc;
 	new_second = lb_flow_touch(live, &scratch->flow.track, lb_clock());

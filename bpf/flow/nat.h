@@ -70,7 +70,7 @@ static __always_inline void lb_unlock(__u64 *lock)
 enum lb_unassured_number {
 	LB_NO_SYNACK,    /* none was seen */
 	LB_NO_HANDSHAKE, /* UDP, or opened in mid-connection */
-	LB_PROVED,       /* the client has acknowledged it, but lb_flows refused the entry */
+	LB_PROVED,       /* shown to be two-way, but lb_flows refused the entries; tried again each second */
 };
 
 /* LB_CLAIM_UNASSURED: taken by an unassured flow, whose entry is in `scratch->existing`. */
@@ -136,31 +136,54 @@ static __always_inline void lb_claim_again(struct lb_scratch *scratch, struct lb
 		scratch->reply.track = scratch->existing.track;
 }
 
+/* Whether two entries are of the same backend in the same service. */
+static __always_inline int lb_same_backend(const struct lb_track *one, const struct lb_track *other)
+{
+	return one->backend == other->backend && one->service == other->service;
+}
+
+/*
+ * Whether lb_flows has the tuple, for whichever flow. What remains there of this flow, without its forward
+ * entry, is erased: replies that found it would not assure the flow again. The lock is held.
+ */
+static __always_inline enum lb_claim_result lb_claim_in_flows(struct lb_scratch *scratch)
+{
+	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
+		return LB_CLAIM_UNASSURED;
+	if (!lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
+		return LB_CLAIM_TAKEN;
+	if (lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->existing))
+		return LB_CLAIMED;
+	lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
+	return LB_CLAIM_UNASSURED;
+}
+
 /*
  * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured
  * entry, which lb_flows hides. The lock is held.
  */
 static __always_inline enum lb_claim_result lb_claim_locked(struct lb_scratch *scratch)
 {
+	enum lb_claim_result claim;
 	struct lb_track *live;
 	long error;
 
 	error = lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST);
 	if (error && error != -EEXIST)
 		return LB_CLAIM_REFUSED;
-	if (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
-		return lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving) ? LB_CLAIMED
-											  : LB_CLAIM_TAKEN;
+	claim = lb_claim_in_flows(scratch);
+	if (claim != LB_CLAIM_UNASSURED)
+		return claim;
 	if (!error)
 		return LB_CLAIMED;
 	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
 	if (live && !lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
 		return LB_CLAIM_UNASSURED;
-	if (live) {
+	if (live && lb_same_backend(&scratch->existing.track, &scratch->reply.track)) {
 		lb_claim_again(scratch, live);
 		return LB_CLAIMED;
 	}
-	/* Too old: take it over. */
+	/* Too old, or of the service that had the frontend before: take it over. */
 	lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
 	return lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST)
 		       ? LB_CLAIM_REFUSED

@@ -69,7 +69,7 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_direct)(void *ctx __arg_ctx)
 	 * lb_open() looks up the ACK of a handshake only for frontends, and a backend's address is not one.
 	 */
 	if (scratch->packet.step == LB_STEP_SYN)
-		lb_midstream_until = scratch->flow.track.opened + lb_config.unassured_seconds;
+		lb_expect_midstream();
 	return lb_record_forward(scratch, LB_OUTCOME_new_direct);
 }
 
@@ -88,7 +88,7 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_leaving)(void *ctx __arg_ctx)
 	if (!scratch || !node || scratch->packet.step == LB_STEP_RST || !lb_meets_flow(scratch) ||
 	    scratch->reply.track.forwarded != LB_YES)
 		return LB_OUTCOME_unrelated;
-	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN)
+	if (lb_is_midstream(&scratch->packet))
 		outcome = lb_unassured();
 	if (outcome != LB_OUTCOME_unrelated)
 		return outcome;

@@ -228,7 +228,7 @@ static __always_inline void lb_recall_handshake(struct lb_scratch *scratch)
 	track->number = reply->number;
 	track->fast_open = reply->fast_open;
 	if (reply->number >= LB_PROVED)
-		track->state = LB_ANSWERED;
+		track->state = reply->state >= LB_CLOSING ? reply->state : LB_ANSWERED;
 }
 
 /*

@@ -278,8 +278,8 @@ struct lb_track {
 	__u32 seen;   /* time of the last packet */
 	__u32 opened;
 	/*
-	 * Unassured: the number that the client's first ACK must acknowledge, in both entries; or one of enum
-	 * lb_unassured_number (bpf/flow/nat.h).
+	 * Unassured: the number that the client's first ACK must acknowledge, or one of enum
+	 * lb_unassured_number (bpf/flow/nat.h); in both entries the same once the server has answered.
 	 * Assured: for TCP the number after a packet of this side, the first of each second or the FIN; for
 	 * SCTP the server's tag. 0: unknown.
 	 */

@@ -37,25 +37,30 @@ class Reuse {
     return ask_at({balancer(), port}, client_port, flags);
   }
   Endpoint ask_at(const Endpoint& where, std::uint16_t client_port, std::uint8_t flags = syn) {
+    onward_ = tuple_of(send(where, client_port, flags).packet);
+    return onward_.destination;
+  }
+  /// Sends a packet that may be refused.
+  Verdict send(const Endpoint& where, std::uint16_t client_port, std::uint8_t flags = syn) {
     const Tuple request{
         form_.family, form_.protocol, {address("192.0.2.10", "2001:db8:1::10"), client_port}, where};
-    const auto verdict =
+    auto verdict =
         world_.programs().run({.hook = Hook::tc_in, .device = world_.device("out0")},
                               build(request, {.flags = flags, .sequence = 1000, .acknowledged = 701}));
-    onward_ = tuple_of(verdict.packet);
     counts_ = verdict.counts;
-    return onward_.destination;
+    return verdict;
   }
   /// The last request, translated, and what was counted.
   [[nodiscard]] const Tuple& onward() const { return onward_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] Address balancer() const { return address("198.19.0.1", "2001:db8:ffff::1"); }
   [[nodiscard]] bool udp() const { return form_.protocol == 17; }
-  /// Sends the backend's reply to the last request.
-  void answer() {
-    static_cast<void>(world_.programs().run(
-        {.hook = Hook::tc_in, .device = world_.device("out1")},
-        build(onward_.reversed(), {.flags = syn | ack, .sequence = 700, .acknowledged = 1001})));
+  /// Sends the backend's reply to the last request; returns what was counted.
+  Counts answer() {
+    return world_.programs()
+        .run({.hook = Hook::tc_in, .device = world_.device("out1")},
+             build(onward_.reversed(), {.flags = syn | ack, .sequence = 700, .acknowledged = 1001}))
+        .counts;
   }
   Endpoint first() const { return {address("198.51.100.21", "2001:db8:2::21"), 8080}; }
   Endpoint second() const { return {address("198.51.100.22", "2001:db8:2::22"), 8080}; }
@@ -177,10 +182,47 @@ TEST_CASE("SEM-45 UDP flows leave a service whose frontend another one has, or n
                             reuse.named("x").back() == '4' ? "198.19.0.1" : "2001:db8:ffff::1", pair_port);
         reuse.world().change({"age", "2"});  // the program checks a flow's frontend once a second
         const Endpoint now = passes ? reuse.remote() : Endpoint{reuse.balancer(), pair_port};
-        CHECK(reuse.ask(33000, pair_port, ack) == (reuse.udp() ? now : reuse.first()));
+        for (int packet = 0; packet < 3; ++packet)
+          CHECK(reuse.ask(33000, pair_port, ack) == (reuse.udp() ? now : reuse.first()));
       }
     }
   });
+}
+
+TEST_CASE("SEM-45 UDP flows leave the last backend of a service when it stops serving") {
+  for (const int family : {4, 6}) {
+    for (const bool answered : {true, false}) {
+      INFO("IPv" << family << (answered ? ", assured" : ", unassured"));
+      Reuse reuse({family, 17});
+      REQUIRE(reuse.ask(33000, remote_port) == reuse.remote());
+      if (answered) reuse.answer();
+      reuse.world().change({"retire", reuse.named("remote")});
+      reuse.world().change({"cluster", reuse.named("remote")});
+      reuse.world().change({"age", "2"});
+      for (int packet = 0; packet < 3; ++packet)
+        CHECK(reuse.send({reuse.balancer(), remote_port}, 33000).counts[LB_OUTCOME_no_backend_reject] == 1);
+    }
+  }
+}
+
+TEST_CASE(
+    "SEM-45 REL-5 a UDP flow whose frontend passes to a service with the same backend is assured again") {
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    Reuse reuse({family, 17});
+    REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
+    REQUIRE(reuse.answer()[LB_OUTCOME_assured] == 1);
+    reuse.give_address_away();
+    reuse.pass_frontend("pair", "remote", "load_balancer", family == 4 ? "198.19.0.1" : "2001:db8:ffff::1",
+                        pair_port);
+    reuse.world().change({"age", "2"});
+    REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
+    CHECK(reuse.answer()[LB_OUTCOME_assured] == 1);
+    reuse.world().change({"age", "2"});
+    CHECK(reuse.ask(33000, pair_port) == reuse.first());
+    CHECK(reuse.counts()[LB_OUTCOME_flow_redirect] == 1);
+    CHECK(reuse.answer()[LB_OUTCOME_assured] == 0);
+  }
 }
 
 TEST_CASE("SEM-45 UDP flows leave a service whose node port another one has") {
