@@ -26,6 +26,7 @@ namespace {
 
 constexpr const char* default_pins = "/sys/fs/bpf/sluice";
 constexpr int usage_error = 2;  // like the shell's; 1 is a command's negative result
+constexpr int config_error = 1;
 
 const std::map<std::string, CheckAgainst> check_partners = {{"kube-proxy", CheckAgainst::kube_proxy}};
 void add_output(CLI::App& app, RawOptions& raw) {
@@ -210,6 +211,11 @@ void apply(CLI::App& agent, const OptionSetting& setting, AgentOptions& options)
   option->run_callback();
 }
 
+/// To a comparison, 1 means that something differs.
+int config_error_code(const RawOptions& raw) {
+  return raw.check.against == CheckAgainst::machine ? config_error : usage_error;
+}
+
 /// Reads the file of --config unless its text is given. Returns messages about why it cannot be used.
 ConfigRefusal take_config_file(CLI::App& agent, RawOptions& raw, std::optional<std::string> text) {
   auto& options = raw.agent;
@@ -242,7 +248,8 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
     if (auto& file = raw.agent.config_file; !file.path.empty()) {
       const auto refusal = take_config_file(*app.get_subcommands().front(), raw, std::move(config_text));
       if (!refusal.empty())
-        return Finished{1, fmt::format("sluice: {}\n", refusal_text(refusal, "\nsluice: "))};
+        return Finished{config_error_code(raw),
+                        fmt::format("sluice: {}\n", refusal_text(refusal, "\nsluice: "))};
       file.arguments = arguments;
       file.host_name = host_name;
     }

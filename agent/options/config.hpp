@@ -259,7 +259,7 @@ struct Finished {
 };
 
 /// Parses the command line; `host_name` is the default of --node. Every error becomes a Finished with exit
-/// code 2 (1: an invalid configuration file) and a message.
+/// code 2 (an invalid configuration file: 1, with `check --against` 2) and a message.
 [[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                                  std::string_view host_name);
 

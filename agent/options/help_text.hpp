@@ -50,7 +50,7 @@ With --against kube-proxy it looks at the rules of the kube-proxy that runs on t
 read from the kernel) and at what an agent with these options would serve, and says what differs: frontends, endpoints,
 session affinity, what a client gets where there are no endpoints (reject or drop), and whether source ranges limit
 clients. A difference counts only if it lasts four seconds. Exit code 0: the same; 1: something differs; 2: it cannot
-be compared.
+be compared, or the command line or the file of --config cannot be used.
 
 Examples:
   sluice check --manifests /etc/sluice --devices eth0

@@ -17,6 +17,8 @@
 namespace lb::agent {
 namespace {
 
+constexpr int call_error = 1;  // as kube-proxy's
+
 constexpr auto flags = std::to_array<KubeProxyFlag>({
     {"bind-address", "bindAddress", "", ""},
     {"bind-address-hard-fail", "bindAddressHardFail", "", ""},
@@ -119,7 +121,7 @@ struct ParsedCall {
 };
 
 Finished mistake(std::string_view what) {
-  return {1, fmt::format("kube-proxy (sluice): {}; see 'kube-proxy --help'\n", what)};
+  return {call_error, fmt::format("kube-proxy (sluice): {}; see 'kube-proxy --help'\n", what)};
 }
 
 /// pflag's rules: --name=value, --name value, -v=2, -v 2, -v2; a switch takes its value only by '='; '_' is
@@ -365,6 +367,8 @@ std::variant<Options, Finished> parse_kube_proxy_command_line(const std::vector<
   if (auto* options = std::get_if<Options>(&parsed)) {
     auto& remarks = options->agent.remarks;
     remarks.insert(remarks.begin(), call.remarks.begin(), call.remarks.end());
+  } else if (auto& finished = std::get<Finished>(parsed); finished.exit_code != 0) {
+    finished.exit_code = call_error;
   }
   return parsed;
 }

@@ -41,7 +41,8 @@ struct TranslatedCall {
 [[nodiscard]] std::variant<TranslatedCall, Finished> translate_kube_proxy_call(
     const std::vector<std::string>& arguments, std::string_view devices);
 
-/// Translates the command line, and parses the result by parse_command_line().
+/// Translates the command line, and parses the result by parse_command_line(). Every error has exit code 1,
+/// as kube-proxy's errors have.
 [[nodiscard]] std::variant<Options, Finished> parse_kube_proxy_command_line(
     const std::vector<std::string>& arguments, std::string_view host_name, std::string_view devices);
 

@@ -154,16 +154,16 @@ TEST_CASE("SEM-68: kube-proxy's other flags, and mistakes") {
   REQUIRE(std::holds_alternative<Finished>(help));
   CHECK_THAT(std::get<Finished>(help).text,
              ContainsSubstring("--nodeport-addresses") && ContainsSubstring("without effect"));
-  CHECK_THAT(refused(called({"--write-config-to=/tmp/x"})),
+  CHECK_THAT(refused_call(called({"--write-config-to=/tmp/x"})),
              ContainsSubstring("--write-config-to is not supported"));
-  CHECK_THAT(refused(called({"--no-such-flag=1"})), ContainsSubstring("--no-such-flag"));
-  CHECK_THAT(refused(called({"--conntrack-min=many"})),
+  CHECK_THAT(refused_call(called({"--no-such-flag=1"})), ContainsSubstring("--no-such-flag"));
+  CHECK_THAT(refused_call(called({"--conntrack-min=many"})),
              ContainsSubstring("--conntrack-min is 'many'; write a whole number"));
-  CHECK_THAT(refused(called({"--proxy-mode=userspace"})),
+  CHECK_THAT(refused_call(called({"--proxy-mode=userspace"})),
              ContainsSubstring("the flags: mode is 'userspace'"));
-  CHECK_THAT(refused(called({"--config"})), ContainsSubstring("--config needs a value"));
-  CHECK_THAT(refused(called({"surprise"})), ContainsSubstring("surprise"));
-  CHECK_THAT(refused(parse_kube_proxy_command_line({}, "host", "")), ContainsSubstring("--devices"));
+  CHECK_THAT(refused_call(called({"--config"})), ContainsSubstring("--config needs a value"));
+  CHECK_THAT(refused_call(called({"surprise"})), ContainsSubstring("surprise"));
+  CHECK_THAT(refused_call(parse_kube_proxy_command_line({}, "host", "")), ContainsSubstring("--devices"));
 }
 
 }  // namespace

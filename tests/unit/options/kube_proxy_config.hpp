@@ -88,6 +88,13 @@ inline std::vector<std::string> prefixes(const std::vector<lb::k8s::Prefix>& lis
   return texts;
 }
 
+/// The message to a wrong call of kube-proxy, whose exit code is kube-proxy's.
+inline std::string refused_call(const Result& result) {
+  REQUIRE(std::holds_alternative<Finished>(result));
+  CHECK(std::get<Finished>(result).exit_code == 1);
+  return std::get<Finished>(result).text;
+}
+
 /// The result for an agent called kube-proxy with kube-proxy's arguments.
 inline Result called(const std::vector<std::string>& arguments) {
   return parse_kube_proxy_command_line(arguments, "Host", "eth0,eth1");

@@ -77,6 +77,15 @@ TEST_CASE("REL-84 a check looks at the machine, or at what kube-proxy serves") {
   CHECK(std::get<Finished>(wrong).exit_code == 2);
 }
 
+TEST_CASE("REL-84 a file that cannot be used is no difference between the proxies") {
+  const auto code = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"check", "--manifests", "/m", "--devices", "none", "--config", "/nowhere"});
+    return std::get<Finished>(parse_command_line(std::move(more), "node")).exit_code;
+  };
+  CHECK(code({"--against", "kube-proxy"}) == 2);
+  CHECK(code({}) == 1);
+}
+
 TEST_CASE("SEM-63 a start-up taint has a key, and needs an API") {
   const auto key = [](const std::string& text) {
     const auto result = parse_command_line({"agent", "--devices", "eth0", "--startup-taint", text}, "node");
