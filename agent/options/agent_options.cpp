@@ -157,9 +157,9 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->required()
       ->check(CLI::Validator(wrong_uplinks, "", ""));
   app.add_option("--pod-devices", raw.pod_devices,
-                 "Name prefixes of pods' devices (the host's ends), e.g. veth,cali: translate there "
-                 "what no socket hook has translated. 'auto' finds them by their other ends and their "
-                 "routes or bridge (default: none)")
+                 "Name prefixes of pods' devices (the host's ends), e.g. veth,cali, or 'none': translate "
+                 "packets there that were not translated at a socket. 'auto' finds these devices by their "
+                 "other ends and their routes or bridge (default: none; called as kube-proxy: auto)")
       ->type_name("LIST")
       ->check(CLI::Validator(wrong_prefix, "", ""));
   app.add_option("--pod-bridge", raw.agent.pod_bridge, "The same for all devices on this bridge")

@@ -58,7 +58,8 @@ CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions
 }
 
 void add_shows(CLI::App& app, RawOptions& raw) {
-  add_show(app, "status", "What serves this node, how full its tables are, outcomes of packets", raw);
+  add_show(app, "status", "What serves this node, how full its tables are, outcomes of packets", raw)
+      ->footer(status_footer);
   auto* services = add_show(app, "services", "Every service port with its frontends and sets", raw);
   services->add_option("service", raw.show.service, "namespace/name[:port], or how it begins (default: all)")
       ->type_name("SERVICE");
@@ -91,6 +92,7 @@ void add_alive(CLI::App& app, AliveOptions& options) {
       ->type_name("SECONDS")
       ->check(CLI::Range(1U, 3600U))
       ->needs(textfile);
+  alive->footer(alive_footer);
 }
 
 void add_cleanup(CLI::App& app, RawOptions& raw) {

@@ -27,7 +27,7 @@ kubeconfig (--api-server-from) and after it the servers as the API last reported
 
 Examples:
   sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443
-  sluice agent --kubeconfig /etc/kubernetes/kubelet.conf --devices eth0
+  sluice agent --kubeconfig /etc/sluice/kubeconfig --devices eth0    an account with the rights of system:node-proxier
   sluice agent --manifests /etc/sluice --devices eth0,eth1
   sluice agent --manifests DIR --devices eth0 --xdp native    insist on XDP in the driver
   sluice agent --manifests DIR --devices none                 serve sockets only, touch no packet
@@ -56,6 +56,18 @@ Examples:
   sluice check --manifests /etc/sluice --devices eth0
   sluice check --kubeconfig FILE --devices none --against kube-proxy
   sluice check --kubeconfig FILE --devices eth0 --without tcx -o json)";
+
+inline constexpr const char* status_footer = R"(Examples:
+  sluice status                    for people
+  sluice status -o json            for a program to read)";
+
+inline constexpr const char* alive_footer =
+    R"(Exit code 0: an agent runs, and its last heartbeat is at most 60 s old (or it has just started). 1: not.
+With --textfile the exit code is 0 if FILE was written, whatever the answer.
+
+Examples:
+  sluice alive
+  sluice alive --textfile /var/lib/node_exporter/textfile_collector/sluice.prom --interval 15)";
 
 inline constexpr const char* flows_footer = R"(Examples:
   sluice flows                     the first 100 flows
@@ -87,9 +99,9 @@ Examples:
 
 inline constexpr const char* drain_footer =
     R"(For the way back to kube-proxy: start it, then drain. It begins once kube-proxy's rules have endpoints for every frontend
-that is served here with endpoints; if it does not within half a minute, drain names what is missing and changes nothing (--force
-drains nevertheless). From then on no flow is opened here: new connections are left to kube-proxy's rules, and sockets that
-connect are not translated. Established flows of packets are handed over to the kernel's conntrack, which goes on
+that is served here with endpoints; if it does not within half a minute, drain names what is missing and changes nothing. --force
+drains nevertheless: without kube-proxy's rules nothing is handed over, and connections end. From then on no flow is opened
+here: new connections are left to kube-proxy's rules, and sockets that connect are not translated. Established flows of packets are handed over to the kernel's conntrack, which goes on
 translating them; what cannot be handed over (SCTP, handshakes under way) stays until it ends, or until --deadline.
 Connections translated at the socket need nothing of ours. docs/switch-over.md has the details.
 

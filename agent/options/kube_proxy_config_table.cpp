@@ -12,7 +12,7 @@ using enum FieldUse;
 
 constexpr std::string_view no_marks = "no packet is marked for source NAT";
 constexpr std::string_view no_period =
-    "changes are written as they come, and what is written is looked at each hour";
+    "changes are written as they come, and what is written is checked each hour";
 constexpr std::string_view no_ipvs = "nothing of IPVS is used";
 constexpr std::string_view no_windows = "concerns Windows";
 constexpr std::string_view own_pace = "the agent watches a few lists and waits longer after each failure";
@@ -23,7 +23,7 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"apiVersion", text, read, "", "", "must be kubeproxy.config.k8s.io/v1alpha1"},
     {"kind", text, read, "", "", "must be KubeProxyConfiguration"},
     {"featureGates", booleans, mapped, "", "--external-ips",
-     "AllowServiceExternalIPs: false is none; the other gates are kube-proxy's, see --without"},
+     "AllowServiceExternalIPs=false is none; other gates are without effect"},
 
     {"clientConnection.kubeconfig", text, mapped, "", "--kubeconfig", "empty: the pod's service account"},
     {"clientConnection.acceptContentTypes", text, no_effect, "", "", "follows from contentType"},

@@ -177,19 +177,22 @@ class CallParser {
   ParsedCall call_;
 };
 
+/// As in docs/kube-proxy-config.md.
+std::string field_text(const ConfigField& field) {
+  if (field.use == FieldUse::no_effect) return fmt::format("without effect: {}", field.note);
+  const auto* between = field.option.empty() || field.note.empty() ? "" : ": ";
+  return fmt::format("{}{}{}", field.option, between, field.note);
+}
+
 std::string help_text() {
   std::string text =
       "Sluice " SLUICE_VERSION
       ", called kube-proxy: it takes kube-proxy's flags, and those of 'sluice agent' that kube-proxy does "
-      "not have.\n\n";
+      "not have.\nDevices are found (--devices auto, --pod-devices auto) unless these options, or for pods "
+      "detectLocalMode InterfaceNamePrefix, name them.\n\n";
   for (const auto& flag : flags) {
     const auto* field = find_field(flag.field);
-    auto what = std::string(flag.note);
-    if (field != nullptr) {
-      what = field->use == FieldUse::no_effect
-                 ? fmt::format("without effect: {}", field->note)
-                 : fmt::format("{}", field->option.empty() ? field->note : field->option);
-    }
+    const auto what = field != nullptr ? field_text(*field) : std::string(flag.note);
     text += fmt::format("  --{:<36} {}\n", flag.name, what);
   }
   return text;

@@ -356,11 +356,15 @@ TEST_CASE("SEM-85 a host without a name needs --node") {
 TEST_CASE("help and version end well, and help shows examples") {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
                                                     {"agent", "--help"},
+                                                    {"status", "--help"},
+                                                    {"alive", "--help"},
                                                     {"flows", "--help"},
                                                     {"backends", "--help"}}) {
     const auto finished = std::get<Finished>(parse(arguments));
     CHECK(finished.exit_code == 0);
     CHECK_THAT(finished.text, ContainsSubstring("Examples:"));
+    // A subcommand without a footer would inherit the list of all commands.
+    CHECK((finished.text.find("sluice COMMAND --help") != std::string::npos) == (arguments.size() == 1));
   }
   const auto version = std::get<Finished>(parse({"--version"}));
   CHECK(version.exit_code == 0);

@@ -153,7 +153,8 @@ TEST_CASE("SEM-68: kube-proxy's other flags, and mistakes") {
   const auto help = called({"-h"});
   REQUIRE(std::holds_alternative<Finished>(help));
   CHECK_THAT(std::get<Finished>(help).text,
-             ContainsSubstring("--nodeport-addresses") && ContainsSubstring("without effect"));
+             ContainsSubstring("--nodeport-addresses") && ContainsSubstring("without effect") &&
+                 ContainsSubstring("--external-ips: AllowServiceExternalIPs=false is none"));
   CHECK_THAT(refused_call(called({"--write-config-to=/tmp/x"})),
              ContainsSubstring("--write-config-to is not supported"));
   CHECK_THAT(refused_call(called({"--no-such-flag=1"})), ContainsSubstring("--no-such-flag"));
