@@ -1,8 +1,8 @@
 #!/bin/bash
-# docs/guides: runs the blocks of commands, in order, with the real kubectl, helm and kube-proxy and a real API server.
-# tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet, container runtime). Wrappers handle
-# `kubectl exec`, which needs a kubelet's server, and `crictl`. Clients make requests throughout the migration: REL-84,
-# SEM-74. Blocks that are not run are listed and counted.
+# docs/guides: runs the blocks of commands, in order (those marked `last` after the others), with the real kubectl, helm and
+# kube-proxy and a real API server. tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet,
+# container runtime). Wrappers handle `kubectl exec`, which needs a kubelet's server, and `crictl`. Clients make requests
+# throughout the migration: REL-84, SEM-74. Blocks that are not run are listed and counted.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

@@ -2,7 +2,8 @@
 
 Writes the blocks that are run to SCRIPT, in order, for one shell, and prints every other block with the reason why it is not run. The shell
 has a user's options: no pipefail, and no errexit, which would hide what a function returns. SCRIPT ends at the first command that fails. A
-fence is ```sh (run), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that is only indented, is an error."""
+fence is ```sh (run), ```sh last: REASON (run after those, in order), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that
+is only indented, is an error."""
 
 import pathlib
 import re
@@ -29,9 +30,14 @@ def blocks(page):
         sys.exit(f"{page.name}:{begun}: an unterminated block")
 
 
+def is_last(fence):
+    """Whether the block is run after the page's others: where two ways to do the same thing would be in each other's way."""
+    return bool(re.fullmatch(r"sh last: \S.*", fence))
+
+
 def why_not(page, line, fence):
     """The reason why a block is not run; empty if it is run."""
-    if fence == "sh":
+    if fence == "sh" or is_last(fence):
         return ""
     if found := re.fullmatch(r"sh not run: (\S.*)", fence):
         return found.group(1)
@@ -42,12 +48,13 @@ def why_not(page, line, fence):
 
 def main():
     page, script = map(pathlib.Path, sys.argv[1:])
-    run, left = [], []
+    run, last, left = [], [], []
     for line, fence, text in blocks(page):
         if reason := why_not(page, line, fence):
             left.append(f"  not run: {page.name}:{line}: {reason}")
         else:
-            run.append(f"echo '── {page.name}:{line}'\n{text}\n")
+            (last if is_last(fence) else run).append(f"echo '── {page.name}:{line}'\n{text}\n")
+    run += last
     # Not inherited by functions: what these return counts.
     script.write_text("trap 'exit $?' ERR\n" + "\n".join(run))
     print(f"{page.name}: {len(run)} blocks are run, {len(left)} are not")
