@@ -62,8 +62,7 @@
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed")   \
 	X(midstream, EVENT, "TCP without a flow and without SYN, assigned a backend nevertheless")             \
 	X(assured, EVENT, "flow proven two-way and moved to the flow table")                                   \
-	X(assure_failed, EVENT,                                                                                \
-	  "flow table full: the flow works, unassured until there is room; newer flows may displace it")       \
+	X(assure_failed, EVENT, "flow table full: the flow stays unassured until there is room")               \
 	X(port_collision, EVENT, "a source port was taken and the next one was probed")                        \
 	X(port_displaced, EVENT, "all probed ports were taken: the oldest unassured flow lost its port")       \
 	X(tuple_in_use, EVENT, "a tuple is used by the kernel's conntrack or by a socket: not claimed")        \
