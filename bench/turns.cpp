@@ -373,6 +373,23 @@ void local_endpoints(Bench& bench) {
   bench.prepare([&](auto& cluster) { cluster.erase_slice(here.key); });
 }
 
+/// A table of consistent selection takes a nanosecond for each backend and slot: 8 ms for each of these
+/// ports.
+void consistent(Bench& bench) {
+  constexpr std::size_t ports = 64;
+  auto made = service("hashed", ports, 8);
+  auto endpoints = slice("hashed", 0, ports, 500);
+  bench.prepare([&](auto& cluster) { cluster.upsert(endpoints); });
+  bench.prepare([&](auto& cluster) { cluster.upsert(made); });
+  made.selection = lb::k8s::Selection::consistent;
+  bench.measure("64 ports of 500 endpoints: become consistent", [&](auto& cluster) { cluster.upsert(made); });
+  bench.measure("and get an external IP", [&](auto& cluster) { cluster.upsert(with_addresses(made, 1)); });
+  endpoints.endpoints.front().address = numbered(15, 2);
+  bench.measure("and one endpoint changes", [&](auto& cluster) { cluster.upsert(endpoints); });
+  bench.prepare([&](auto& cluster) { cluster.erase_service(made.key); });
+  bench.prepare([&](auto& cluster) { cluster.erase_slice(endpoints.key); });
+}
+
 /// An agent that starts with empty maps.
 bool first_plans(const std::string& what, lb::k8s::Selection selection) {
   constexpr std::size_t services = 10'000;
@@ -413,6 +430,7 @@ int main() {
     endpoints(bench, 100, 10, "100 slices of 1,000 endpoints, 10 ports");
     rivals(bench);
     local_endpoints(bench);
+    consistent(bench);
     bool missed_first = first_plans("services", lb::k8s::Selection::random);
     missed_first |= first_plans("consistent services", lb::k8s::Selection::consistent);
     const bool missed_decoding = decodings();

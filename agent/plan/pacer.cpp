@@ -16,8 +16,8 @@ using Plan = std::shared_ptr<const ServicePortPlan>;
 constexpr std::size_t backends_per_write = 16;
 constexpr std::size_t removals_per_write = 2;  ///< removed backends, each with an entry in quarantine
 constexpr std::size_t writes_per_port = 4;     ///< name, number, sets
-/// With consistent selection: a nanosecond for each of a table's 16,381 slots.
-constexpr std::size_t writes_per_consistent_backend = 8;
+/// With consistent selection: a write takes about 2 µs, and each backend 1 ns for each slot of a table.
+constexpr std::size_t ranks_per_write = 2048;
 
 template <class Entry>
 std::size_t differences(const std::vector<Entry>& have, const std::vector<Entry>& want) {
@@ -62,26 +62,45 @@ Reached go_through(const BackendList& have, const BackendList& want, std::size_t
   return reached;
 }
 
-/// Writes to fill the tables of consistent selection, each with all backends.
-std::size_t table_writes(const ServicePortPlan& plan) {
-  return plan.policy.selection == LB_CONSISTENT ? plan.backends.size() * writes_per_consistent_backend : 0;
-}
+/// How many writes it takes to fill the tables of consistent selection.
+class TableCost {
+ public:
+  explicit TableCost(std::uint32_t slots) : slots_(slots) {}
+
+  /// Each table ranks all members of its set.
+  [[nodiscard]] std::size_t of(const ServicePortPlan& plan) const {
+    if (plan.policy.selection != LB_CONSISTENT) return 0;
+    const std::size_t members =
+        plan.backends.members(LB_CLUSTER).count + plan.backends.members(LB_LOCAL).count;
+    return members * slots_ / ranks_per_write;
+  }
+  /// `work`: what go_through() found. A table is filled again if a backend or the selection changes.
+  [[nodiscard]] std::size_t between(const ServicePortPlan& have, const ServicePortPlan& want,
+                                    std::size_t work) const {
+    return work > 0 || have.policy.selection != want.policy.selection ? of(want) : 0;
+  }
+
+ private:
+  std::size_t slots_;
+};
 
 /// Writes for backends that differ between two plans.
-std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
+std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough,
+                           TableCost table) {
   const auto work = go_through(have.backends, want.backends, enough).work;
-  const bool refills = work > 0 || have.policy.selection != want.policy.selection;
-  return work / backends_per_write + (refills ? table_writes(want) : 0);
+  return work / backends_per_write + table.between(have, want, work);
 }
 
+/// Without its tables.
 std::size_t writes_of(const ServicePortPlan& plan, std::size_t backends_in_one) {
   return writes_per_port + plan.frontends.size() + plan.source_ranges.size() +
-         plan.backends.size() / backends_in_one + table_writes(plan);
+         plan.backends.size() / backends_in_one;
 }
 
-std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
+std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough,
+                           TableCost table) {
   return differences(have.frontends, want.frontends) + differences(have.source_ranges, want.source_ranges) +
-         backend_writes(have, want, enough) + 1;
+         backend_writes(have, want, enough, table) + 1;
 }
 
 /// Moves from one sorted list towards another by up to `writes` entries; adds entries before it removes
@@ -133,15 +152,16 @@ bool is_emptier(const BackendList& part, const BackendList& have, const BackendL
 }
 
 /// The wanted backends up to a position in the order, and from there on the present ones.
-BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::size_t& writes) {
+BackendList nearer_backends(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t& writes,
+                            TableCost table) {
   const bool is_consistent = want.policy.selection == LB_CONSISTENT;
   const auto max_writes = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
-  const auto reached = go_through(have, want.backends, max_writes);
-  const auto table = reached.work > 0 ? table_writes(want) : 0;
-  writes -= std::min(writes, reached.work / backends_per_write + table + 1);
-  if (reached.have == have.end() && reached.want == want.backends.end()) return want.backends;
-  auto part = BackendList::joined(want.backends, reached.want, have, reached.have);
-  if (is_emptier(part, have, want.backends)) return want.backends;
+  const auto reached = go_through(have.backends, want.backends, max_writes);
+  const auto cost = reached.work / backends_per_write + table.between(have, want, reached.work) + 1;
+  writes -= std::min(writes, cost);
+  if (reached.have == have.backends.end() && reached.want == want.backends.end()) return want.backends;
+  auto part = BackendList::joined(want.backends, reached.want, have.backends, reached.have);
+  if (is_emptier(part, have.backends, want.backends)) return want.backends;
   return part;
 }
 
@@ -149,8 +169,8 @@ Plan shared(ServicePortPlan plan) { return std::make_shared<const ServicePortPla
 
 /// First adds ranges, under the old policy; then changes the backends, under the new policy, then the
 /// frontends; removes the old ranges last.
-Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) {
-  const auto cost = writes_between(have, *want, writes + 1);
+Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes, TableCost table) {
+  const auto cost = writes_between(have, *want, writes + 1, table);
   if (cost <= writes) {
     writes -= cost;
     return want;
@@ -163,7 +183,7 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
   }
   ServicePortPlan plan = *want;
   plan.source_ranges = ranges;
-  plan.backends = nearer(have.backends, *want, writes);
+  plan.backends = nearer_backends(have, *want, writes, table);
   if (plan.backends.chunks() != want->backends.chunks()) {
     plan.frontends = have.frontends;
     return shared(std::move(plan));
@@ -172,7 +192,7 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
   if (plan.frontends == want->frontends) {
     plan.source_ranges = nearer(have.source_ranges, want->source_ranges, writes);
   }
-  return shared(std::move(plan));
+  return plan == *want ? want : shared(std::move(plan));  // an equal copy would be published once more
 }
 
 /// Removes up to `writes` worth of the last backends, in whole chunks.
@@ -185,8 +205,8 @@ BackendList fewer(const BackendList& backends, std::size_t& writes) {
   return BackendList(std::move(chunks));
 }
 
-/// Removes frontends first, because a packet must not match a frontend without the rest. Returns nullptr once
-/// everything is removed.
+/// Removes frontends first, because a packet must not match a frontend without the rest. What no frontend
+/// leads to needs no table of consistent selection. Returns nullptr once everything is removed.
 Plan going(const Plan& have, std::size_t& writes) {
   if (const auto cost = writes_of(*have, removals_per_write); cost <= writes) {
     writes -= cost;
@@ -195,7 +215,10 @@ Plan going(const Plan& have, std::size_t& writes) {
   ServicePortPlan plan = *have;
   plan.frontends = nearer(plan.frontends, {}, writes);
   if (plan.frontends.empty()) plan.source_ranges = nearer(plan.source_ranges, {}, writes);
-  if (plan.frontends.empty() && plan.source_ranges.empty()) plan.backends = fewer(plan.backends, writes);
+  if (plan.frontends.empty() && plan.source_ranges.empty()) {
+    plan.policy.selection = LB_RANDOM;
+    plan.backends = fewer(plan.backends, writes);
+  }
   return shared(std::move(plan));
 }
 
@@ -219,20 +242,26 @@ std::vector<Pair> pairs_of(const ServicePlans& have, const ServicePlans& want) {
 
 }  // namespace
 
-std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, std::size_t enough) {
+std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, std::size_t enough,
+                           std::uint32_t consistent_slots) {
+  const TableCost table(consistent_slots);
   std::size_t count = 0;
   for (const auto& [old, next] : pairs_of(have, want)) {
     if (count >= enough) break;
-    if (old == nullptr || next == nullptr) {
-      count += old == nullptr ? writes_of(**next, backends_per_write) : writes_of(**old, removals_per_write);
+    if (old == nullptr) {
+      count += writes_of(**next, backends_per_write) + table.of(**next);
+    } else if (next == nullptr) {
+      count += writes_of(**old, removals_per_write);
     } else if (*old != *next) {
-      count += writes_between(**old, **next, enough - count);
+      count += writes_between(**old, **next, enough - count, table);
     }
   }
   return count;
 }
 
-ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, std::size_t writes) {
+ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, std::size_t writes,
+                          std::uint32_t consistent_slots) {
+  const TableCost table(consistent_slots);
   const auto pairs = pairs_of(have, want);
   std::vector<Plan> parts(pairs.size());
   for (std::size_t at = 0; at < pairs.size(); ++at) {  // removals first, to make room
@@ -245,10 +274,10 @@ ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, st
     if (writes == 0 || (old != nullptr && *old == *next)) {
       if (old != nullptr) parts[at] = *old;
     } else if (old != nullptr) {
-      parts[at] = nearer(**old, *next, writes);
+      parts[at] = nearer(**old, *next, writes, table);
     } else {
       writes -= std::min(writes, writes_per_port);
-      parts[at] = nearer(unwritten(**next), *next, writes);
+      parts[at] = nearer(unwritten(**next), *next, writes, table);
     }
   }
   std::erase(parts, nullptr);
@@ -325,7 +354,7 @@ void Pacer::wait_in_turn(PlanChange change) {
 std::size_t Pacer::writes_for(const PlanChange& change) const {
   const auto passed = passed_.find(change.service);
   return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports,
-                        max_writes_ + 1);
+                        max_writes_ + 1, consistent_slots_);
 }
 
 void Pacer::note(const PlanChange& passed) {
@@ -343,8 +372,8 @@ PlanChange Pacer::next_part(std::size_t& writes) {
   turns_.pop_front();
   const auto want = wanted_.find(service);
   const auto& passed = passed_[service];
-  const auto cost = writes_between(passed, want->second, writes + 1);
-  PlanChange part{service, part_towards(passed, want->second, writes)};
+  const auto cost = writes_between(passed, want->second, writes + 1, consistent_slots_);
+  PlanChange part{service, part_towards(passed, want->second, writes, consistent_slots_)};
   note(part);
   writes -= std::min(writes, cost);
   if (part.ports == want->second) {

@@ -13,14 +13,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/options/config.hpp"
 #include "agent/plan/plan.hpp"
 
 namespace lb::agent {
 
-/// The cost to write `want` over `have`: one unit is about one system call. Backends, which are stores into
-/// mapped memory, cost a sixteenth if added or changed, and half if removed. Stops counting at `enough`.
+/// The cost to write `want` over `have`: one unit is about one system call, or 2 µs. Backends, which are
+/// stores into mapped memory, cost a sixteenth if added or changed, and half if removed; a table of
+/// consistent selection with `consistent_slots` slots costs more. Stops counting at `enough`.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
-                                         std::size_t enough = std::numeric_limits<std::size_t>::max());
+                                         std::size_t enough = std::numeric_limits<std::size_t>::max(),
+                                         std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
 /// The next plans to write on the way from `have` to `want`, with about `writes` writes: `want` itself if
 /// that suffices, else intermediate plans, each of them valid. An intermediate plan allows every client that
@@ -30,7 +33,8 @@ namespace lb::agent {
 /// selection, whose tables are rebuilt each time, are written as a whole, but not those of several ports
 /// at once if they are many. At least two writes always make progress.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
-                                        std::size_t writes);
+                                        std::size_t writes,
+                                        std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
 /// How the first batch is written. At once: an earlier agent's entries are in use, and each must be matched
 /// in one step. In parts: nothing is served yet that could be interrupted.
@@ -43,9 +47,10 @@ class Pacer final : public PlanSink {
   static constexpr std::size_t max_writes = 1024;  ///< 2 to 4 ms
 
   /// `more` is called once when a change waits; it must arrange that take_turn() is called soon. `plans` must
-  /// outlive this.
-  Pacer(PlanSink& plans, std::function<void()> more, std::size_t limit = max_writes)
-      : plans_(plans), more_(std::move(more)), max_writes_(limit) {}
+  /// outlive this. `consistent_slots`: slots of a set with consistent selection.
+  Pacer(PlanSink& plans, std::function<void()> more, std::size_t limit = max_writes,
+        std::uint32_t consistent_slots = Sizes{}.consistent_slots)
+      : plans_(plans), more_(std::move(more)), max_writes_(limit), consistent_slots_(consistent_slots) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
   bool prepare(std::vector<PlanChange>& changes) override;
@@ -68,6 +73,7 @@ class Pacer final : public PlanSink {
   PlanSink& plans_;
   std::function<void()> more_;
   std::size_t max_writes_;
+  std::uint32_t consistent_slots_;
   std::unordered_map<std::string, ServicePlans> passed_;  ///< plans passed to plans_ so far
   std::unordered_map<std::string, ServicePlans> wanted_;  ///< plans still to be reached
   std::deque<std::string> turns_;                         ///< services of wanted_

@@ -32,6 +32,7 @@ struct Publisher::Draft {
   std::vector<std::uint32_t> local_slots;
   Extent cluster;
   Extent local;
+  bool keeps_tables = false;  ///< both sets stay as they are, and have no list of slots here
 
   void clear() {
     for (auto* list : {&ids, &cluster_slots, &local_slots}) list->clear();
@@ -193,7 +194,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   state.plan = published;
   state.cluster = draft.cluster;
   state.local = draft.local;
-  if (plan.policy.selection == LB_CONSISTENT) {
+  if (plan.policy.selection == LB_CONSISTENT && !draft.keeps_tables) {
     state.cluster_sum = sum_of(draft.cluster_slots);
     state.local_sum = sum_of(draft.local_slots);
   }
@@ -339,6 +340,8 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
   draft.cluster = state.cluster;
   draft.local = state.local;
   if (!reserve_ids(draft)) return Shortage::backends;
+  draft.keeps_tables = keeps_tables(state, plan, draft);
+  if (draft.keeps_tables) return Shortage::none;
   slots_of(plan, LB_CLUSTER, draft.ids, consistent_slots_, draft.cluster_slots);
   slots_of(plan, LB_LOCAL, draft.ids, consistent_slots_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
@@ -347,6 +350,16 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
   }
   cancel(state, draft);
   return Shortage::slots;
+}
+
+/// A table of consistent selection depends on nothing but the backends, and takes a nanosecond for each
+/// backend and slot to compute. One that another program changed has another sum, and is written again.
+bool Publisher::keeps_tables(const ServiceState& state, const ServicePortPlan& plan,
+                             const Draft& draft) const {
+  return state.plan && state.plan->policy.selection == LB_CONSISTENT &&
+         plan.policy.selection == LB_CONSISTENT && draft.created.empty() && draft.changed.empty() &&
+         draft.leftover.empty() && sum_in(state.cluster) == state.cluster_sum &&
+         sum_in(state.local) == state.local_sum;
 }
 
 bool Publisher::reserve_ids(Draft& draft) {
@@ -456,19 +469,23 @@ Damage Publisher::damage(const ServiceState& state) {
   return damage;
 }
 
-// A table of consistent selection takes a nanosecond for each backend and slot to compute again, so only one
-// whose sum has changed is.
+// Computes a table of consistent selection again only if its sum has changed.
 std::size_t Publisher::damaged_slots(const ServiceState& state, lb_scope scope) {
   const Extent extent = scope == LB_LOCAL ? state.local : state.cluster;
-  if (state.plan->policy.selection == LB_CONSISTENT) {
-    std::uint64_t sum = sum_start;
-    for (std::uint32_t at = 0; at < extent.count; ++at) {
-      sum = add_slot(sum, store_.slots.load(extent.first + at));
-    }
-    if (sum == (scope == LB_LOCAL ? state.local_sum : state.cluster_sum)) return 0;
+  if (state.plan->policy.selection == LB_CONSISTENT &&
+      sum_in(extent) == (scope == LB_LOCAL ? state.local_sum : state.cluster_sum)) {
+    return 0;
   }
   slots_of(*state.plan, scope, state.ids, consistent_slots_, draft_->cluster_slots);
   return differences(extent, draft_->cluster_slots);
+}
+
+std::uint64_t Publisher::sum_in(Extent extent) const {
+  std::uint64_t sum = sum_start;
+  for (std::uint32_t at = 0; at < extent.count; ++at) {
+    sum = add_slot(sum, store_.slots.load(extent.first + at));
+  }
+  return sum;
 }
 
 std::size_t Publisher::differences(Extent extent, const std::vector<std::uint32_t>& ids) const {

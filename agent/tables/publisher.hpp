@@ -58,6 +58,8 @@ class Publisher {
   void match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
   void match_rest(const ServiceState& state, Draft& draft);
   [[nodiscard]] Shortage reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  [[nodiscard]] bool keeps_tables(const ServiceState& state, const ServicePortPlan& plan,
+                                  const Draft& draft) const;
   [[nodiscard]] bool reserve_ids(Draft& draft);
   [[nodiscard]] bool reserve_extent(maps::Extent current, const std::vector<std::uint32_t>& ids,
                                     maps::Extent& next);
@@ -68,6 +70,8 @@ class Publisher {
   void switch_sets(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);
   [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+  /// The sum of an extent's slots as they are in the map.
+  [[nodiscard]] std::uint64_t sum_in(maps::Extent extent) const;
   [[nodiscard]] std::size_t damaged_slots(const ServiceState& state, lb_scope scope);
   [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -141,14 +142,55 @@ TEST_CASE("large tables of consistent selection are filled for one port at a tim
   CHECK(writes_between(plans(small), plans(grown)) < most);
 }
 
-agent::PlanChange change(const std::string& service, ServicePlans ports) {
-  return {service, std::move(ports)};
-}
-
 std::size_t backends_of(const ServicePlans& ports) {
   std::size_t count = 0;
   for (const auto& port : ports) count += port->backends.size();
   return count;
+}
+
+TEST_CASE("ports whose selection becomes consistent take turns, though their backends stay") {
+  constexpr std::size_t most = 1024;
+  const Shape random{.ports = 8, .frontends = 1, .backends = 1000};
+  Shape consistent = random;
+  consistent.selection = LB_CONSISTENT;
+  auto have = plans(random);
+  const auto want = plans(consistent);
+  for (std::size_t port = 0; port < random.ports; ++port) {
+    const auto next = part_towards(have, want, most);
+    CHECK(differing(have, next) == 1);
+    CHECK(next[port] == want[port]);  // not a copy, which would be published once more
+    have = next;
+  }
+  CHECK(have == want);
+}
+
+TEST_CASE("a consistent service that goes has no table filled with the backends that are left") {
+  constexpr std::size_t most = 64;
+  auto have = plans({.frontends = 1, .backends = 3000, .selection = LB_CONSISTENT});
+  for (int part = 0; !have.empty(); ++part) {
+    REQUIRE(part < 100);
+    const auto next = part_towards(have, {}, most);
+    if (backends_of(next) != 0 && backends_of(next) != backends_of(have)) {
+      CHECK(next.front()->frontends.empty());
+      CHECK(next.front()->policy.selection == LB_RANDOM);
+    }
+    have = next;
+  }
+}
+
+TEST_CASE("what a table of consistent selection costs follows its number of slots") {
+  Shape after{.backends = 101, .selection = LB_CONSISTENT};
+  const auto have = plans({.backends = 100, .selection = LB_CONSISTENT});
+  const auto writes = [&](std::uint32_t slots) {
+    return writes_between(have, plans(after), std::numeric_limits<std::size_t>::max(), slots);
+  };
+  CHECK(writes(16'381) > 101 * 7);
+  CHECK(writes(16'381) < 101 * 9);
+  CHECK(writes(131'071) > 101 * 60);
+}
+
+agent::PlanChange change(const std::string& service, ServicePlans ports) {
+  return {service, std::move(ports)};
 }
 
 /// A service port with `count` backends from number `from` on, and one frontend.

@@ -1,6 +1,11 @@
 // Repair of entries that other programs changed (SEM-70).
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
+#include "agent/base/clock.hpp"
 #include "tests/unit/tables/fakes.hpp"
 
 using lb::agent::Batch;
@@ -81,6 +86,81 @@ TEST_CASE("SEM-70: a slot of a consistent table that others changed is put right
   agent.settle();
   CHECK(agent.tables.repair().empty());
   CHECK(lines(kernel) == good);
+}
+
+namespace {
+
+/// A consistent service of 250 backends, with one frontend for each of `lasts`.
+Plan consistent_service(const std::vector<std::uint8_t>& lasts) {
+  std::vector<std::uint8_t> backends(250);
+  std::iota(backends.begin(), backends.end(), std::uint8_t{1});
+  const auto plan = service("web", 0, backends);
+  plan->policy.selection = LB_CONSISTENT;
+  for (const auto last : lasts) plan->frontends.push_back({address(0, last), 80, LB_EXTERNAL_IP});
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("SEM-70: a consistent table is not computed again for other changes, and is still repaired") {
+  FakeKernel kernel({.slots = 1U << 16U});
+  Agent agent(kernel, 16381);
+  const auto write = [&](const Plan& plan) {
+    const auto begin = lb::agent::thread_time();
+    agent.tables.apply(Batch::changes, {change(plan)});
+    return lb::agent::thread_time() - begin;
+  };
+  agent.tables.apply(Batch::whole, {});
+  const auto computing = write(consistent_service({1}));
+  const auto first = kernel.services.load(1).cluster.first;
+  auto shortest = computing;
+  for (int round = 0; round < 5; ++round) {
+    shortest = std::min(shortest, write(consistent_service({1, 2})));
+    shortest = std::min(shortest, write(consistent_service({1})));
+  }
+  CHECK(shortest < computing / 8);
+  CHECK(kernel.services.load(1).cluster.first == first);
+  const auto good = lines(kernel);
+
+  kernel.slots.store(first + 1, kernel.slots.load(first + 1) % 250 + 1);
+  SECTION("by a repair") {
+    const auto repaired = agent.tables.repair();
+    REQUIRE(repaired.size() == 1);
+    CHECK(repaired[0].table == "lb_slots");
+    CHECK(repaired[0].entries == 1);
+  }
+  SECTION("by a change") { write(consistent_service({1})); }
+  CHECK(lines(kernel) == good);
+  agent.settle();
+  CHECK(agent.tables.repair().empty());
+}
+
+TEST_CASE("a consistent table follows its backends, their weights and its scope") {
+  FakeKernel kernel({.slots = 4096});
+  Agent agent(kernel);
+  const auto plan = [](auto edit) {
+    const auto made = service("web", 1, {1, 2, 3});
+    made->policy.selection = LB_CONSISTENT;
+    edit_backends(made, edit);
+    return change(made);
+  };
+  const std::vector<lb::agent::PlanChange> ways = {
+      plan([](auto&) {}),
+      plan([](auto& backends) { backends[1].weight = 3; }),
+      plan([](auto& backends) { backends[1].weight = 0; }),
+      plan([](auto& backends) { backends[2].in_local = true; }),
+      plan([](auto& backends) { backends[0].in_cluster = false; }),
+      plan([](auto& backends) { backends.pop_back(); }),
+      change(service("web", 1, {1, 2, 3})),
+      plan([](auto&) {}),
+  };
+  agent.tables.apply(Batch::whole, {});
+  for (const auto& way : ways) {
+    agent.tables.apply(Batch::changes, {way});
+    agent.settle();
+    CHECK(lines(kernel) == clean_lines({way}, {.slots = 4096}));
+    CHECK(agent.tables.repair().empty());
+  }
 }
 
 TEST_CASE("SEM-70: what cannot be put right now is put right later") {
