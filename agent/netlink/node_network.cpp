@@ -303,8 +303,8 @@ void RtnetlinkDump::begin() {
   network_.filter_changes_ = changes;
   phase_ = DumpPhase::devices;
   listed_.clear();
-  routeless_.clear();
-  outdated_ = false;
+  lost_routes_.clear();
+  list_again_ = false;
   ++sequence_;
 }
 
@@ -339,7 +339,7 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
         next = phase_ == DumpPhase::following ? Next::notify : next;
         break;
       case Effect::stale:
-        outdated_ = phase_ == DumpPhase::routes;
+        list_again_ = phase_ == DumpPhase::routes;
         next = phase_ == DumpPhase::following ? list_routes() : next;
         break;
       case Effect::finished:
@@ -353,7 +353,8 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
   return next;
 }
 
-// The end of a dump starts the next one; the end of the last one makes the network whole.
+// The end of a dump starts the next one; the end of the last one makes the network whole. Routes that must be
+// listed again are taken over nevertheless: that may be so after each of many dumps.
 RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   if (phase_ == DumpPhase::devices) {
     phase_ = DumpPhase::addresses;
@@ -363,23 +364,20 @@ RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   if (phase_ == DumpPhase::addresses && follows_ == Routes::followed) {
     return list_routes();
   }
-  if (phase_ == DumpPhase::routes && std::exchange(outdated_, false)) {
-    return list_routes();
-  }
   if (phase_ == DumpPhase::routes) {
     network_.routes_ = std::exchange(listed_, {});
   }
   phase_ = DumpPhase::following;
   network_.whole_ = true;
-  return Next::notify;
+  return std::exchange(list_again_, false) ? list_routes() : Next::notify;
 }
 
-/// Known routes stay valid until the dump is complete.
+/// Known routes stay valid until the dump is complete, and what has changed is reported before.
 RtnetlinkDump::Next RtnetlinkDump::list_routes() {
   phase_ = DumpPhase::routes;
   listed_.clear();
   ++sequence_;
-  return Next::send;
+  return network_.whole_ ? Next::notify_and_send : Next::send;
 }
 
 // The end of an abandoned dump is ignored: its sequence number differs.
@@ -432,7 +430,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<c
     return routes == Effect::none && changed ? Effect::changed : routes;
   }
   static_cast<void>(drop_routes(index));
-  routeless_.erase(index);
+  lost_routes_.erase(index);
   std::erase_if(network_.addresses_, [&](const auto& entry) { return entry.first.device == index; });
   return network_.devices_.erase(index) > 0 ? Effect::changed : Effect::none;
 }
@@ -462,14 +460,14 @@ RtnetlinkDump::Effect RtnetlinkDump::drop_routes(std::uint32_t device) {
   const auto leads_there = [device](const DeviceRoute& route) { return route.device == device; };
   const bool listed = std::erase_if(listed_, leads_there) > 0;
   const bool known = std::erase_if(network_.routes_, leads_there) > 0;
-  if (listed || known) routeless_.insert(device);
+  if (listed || known) lost_routes_.insert(device);
   return known ? Effect::changed : Effect::none;
 }
 
 // The kernel revives next hops by a device that is up again, if their route had others, without a
 // notification.
 RtnetlinkDump::Effect RtnetlinkDump::revive_routes(std::uint32_t device) {
-  return routeless_.erase(device) > 0 ? Effect::stale : Effect::none;
+  return lost_routes_.erase(device) > 0 ? Effect::stale : Effect::none;
 }
 
 RtnetlinkDump::Effect RtnetlinkDump::take_route(std::uint16_t type, std::uint16_t flags,

@@ -120,12 +120,13 @@ class RtnetlinkDump {
   explicit RtnetlinkDump(Routes routes = Routes::ignored) : follows_(routes) {}
 
   /// The caller's next step.
-  enum class Next : std::uint8_t { wait, send, notify };
+  enum class Next : std::uint8_t { wait, send, notify, notify_and_send };
 
   /// Starts over, at first and whenever the socket reports ENOBUFS; then send request().
   void begin();
   /// Takes one datagram from the kernel. Next::send: send request(). Next::notify: network() has changed and
-  /// is whole.
+  /// is whole. Next::notify_and_send: both, in any order; routes are listed again, and those known stay
+  /// valid.
   [[nodiscard]] Next receive(std::span<const std::byte> datagram);
 
   [[nodiscard]] std::vector<std::byte> request() const;
@@ -146,11 +147,11 @@ class RtnetlinkDump {
   [[nodiscard]] Effect revive_routes(std::uint32_t device);
 
   NodeNetwork network_;
-  std::set<DeviceRoute> listed_;       ///< routes listed so far by the dump under way
-  std::set<std::uint32_t> routeless_;  ///< devices that went down and lost routes
+  std::set<DeviceRoute> listed_;         ///< routes listed so far by the dump under way
+  std::set<std::uint32_t> lost_routes_;  ///< devices whose routes were dropped when they went down
   Routes follows_ = Routes::ignored;
   DumpPhase phase_ = DumpPhase::devices;
-  bool outdated_ = false;  ///< routes must be listed again after the dump under way
+  bool list_again_ = false;  ///< routes must be listed again after the dump under way
   std::uint32_t sequence_ = 0;
 };
 

@@ -103,6 +103,10 @@ void NodeWatch::State::drain() {
         notify = false;
         send_request();
         break;
+      case RtnetlinkDump::Next::notify_and_send:
+        send_request();
+        notify = true;
+        break;
       case RtnetlinkDump::Next::notify:
         notify = true;
         break;

@@ -123,7 +123,7 @@ TEST_CASE("rtnetlink: what the kernel drops without a word") {
       node_with_routes({route(RTM_NEWROUTE, {nullptr, 2, true}), route(RTM_NEWROUTE, {nullptr, 3, true})});
   // Routes that prefer an address as source are removed with it; the known routes stay valid until the new
   // dump is complete.
-  CHECK(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::send);
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::notify_and_send);
   CHECK(asked_type(talk) == RTM_GETROUTE);
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
   CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true})) == Next::wait);
@@ -139,7 +139,7 @@ TEST_CASE("rtnetlink: one of several next hops is back when its device is up aga
   auto talk = node_with_routes({default_by_two(2, 3)});
   CHECK(talk.receive(eth1(DevicePower::down)) == Next::notify);
   CHECK(routes_of(talk) == Texts{"eth0: 4"});
-  CHECK(talk.receive(eth1(DevicePower::up)) == Next::send);
+  CHECK(talk.receive(eth1(DevicePower::up)) == Next::notify_and_send);
   CHECK(asked_type(talk) == RTM_GETROUTE);
   CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
   CHECK(finish(talk) == Next::notify);
@@ -148,15 +148,55 @@ TEST_CASE("rtnetlink: one of several next hops is back when its device is up aga
 
 TEST_CASE("rtnetlink: a device that flaps during a dump of routes causes another one") {
   auto talk = node_with_routes({default_by_two(2, 3)});
-  REQUIRE(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::send);
+  REQUIRE(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::notify_and_send);
   CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
   CHECK(talk.receive(eth1(DevicePower::down)) == Next::wait);
   CHECK(talk.receive(eth1(DevicePower::up)) == Next::wait);
-  CHECK(finish(talk) == Next::send);
+  CHECK(finish(talk) == Next::notify_and_send);
   CHECK(asked_type(talk) == RTM_GETROUTE);
   CHECK(talk.receive(default_by_two(2, 3)) == Next::wait);
   CHECK(finish(talk) == Next::notify);
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
+}
+
+// On a busy node each dump may meet another address that goes.
+TEST_CASE(
+    "REL-19, REL-43: what is new is reported at the end of a dump of routes, even if that is outdated") {
+  auto talk = node_with_routes({route(RTM_NEWROUTE, {nullptr, 2, true})});
+  constexpr unsigned dumps = 5;
+  const auto pod = [](unsigned number) { return "10.0.1." + std::to_string(number); };
+  for (unsigned number = 0; number <= dumps; ++number) {
+    CHECK(talk.receive(address(RTM_NEWADDR, {2, pod(number).c_str()})) == Next::notify);
+  }
+  CHECK(talk.receive(address(RTM_DELADDR, {2, pod(0).c_str()})) == Next::notify_and_send);
+  for (unsigned number = 1; number <= dumps; ++number) {
+    const auto index = static_cast<int>(10 + number);
+    CHECK(talk.receive(device(RTM_NEWLINK, index, "veth" + std::to_string(number))) == Next::wait);
+    CHECK(talk.receive(address(RTM_DELADDR, {2, pod(number).c_str()})) == Next::wait);
+    CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true})) == Next::wait);
+    CHECK(finish(talk) == Next::notify_and_send);
+    CHECK(asked_type(talk) == RTM_GETROUTE);
+    CHECK(talk.network().whole());
+    CHECK(talk.network().devices().contains(static_cast<std::uint32_t>(index)));
+    CHECK(routes_of(talk) == Texts{"eth1: 4"});
+  }
+  CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 2, true})) == Next::wait);
+  CHECK(finish(talk) == Next::notify);
+  CHECK(routes_of(talk) == Texts{"eth0: 4"});
+}
+
+TEST_CASE("rtnetlink: an address that goes during the first dump of routes does not delay the start") {
+  RtnetlinkDump talk(Routes::followed);
+  talk.begin();
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0")) == Next::wait);
+  CHECK(finish(talk) == Next::send);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "10.0.0.10"})) == Next::wait);
+  CHECK(finish(talk) == Next::send);
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::wait);
+  CHECK_FALSE(talk.network().whole());
+  CHECK(finish(talk) == Next::notify_and_send);
+  CHECK(talk.network().whole());
+  CHECK(finish(talk) == Next::notify);
 }
 
 // Each new pod's device comes up once.
