@@ -44,9 +44,10 @@ void IdReclaimer::retire(Extent extent) {
 
 void IdReclaimer::retire_backend(std::uint32_t id) {
   dirty_ = true;
+  const RetiredBackend retired{.epoch = started_, .service = store_.backends.load(id).service};
   // We never create two ids with one key; the second one stays out of use until the next start.
-  if (!retired_backends_.emplace(id, started_).second) return;
-  ++retired_of_[store_.backends.load(id).service];
+  if (!retired_backends_.emplace(id, retired).second) return;
+  ++retired_of_[retired.service];
   ++unswept_backends_;
 }
 
@@ -62,12 +63,15 @@ std::optional<std::uint32_t> IdReclaimer::find_retired(const BackendKey& key) co
 }
 
 void IdReclaimer::revive(std::uint32_t id) {
-  if (retired_backends_.erase(id) > 0) forget(store_.backends.load(id).service);
+  const auto retired = retired_backends_.find(id);
+  if (retired == retired_backends_.end()) return;
+  forget_backend_of(retired->second.service);
+  retired_backends_.erase(retired);
 }
 
-void IdReclaimer::forget(std::uint32_t number) {
+void IdReclaimer::forget_backend_of(std::uint32_t number) {
   const auto count = retired_of_.find(number);
-  if (--count->second == 0) retired_of_.erase(count);
+  if (count != retired_of_.end() && --count->second == 0) retired_of_.erase(count);
 }
 
 void IdReclaimer::flush() {
@@ -121,16 +125,16 @@ void IdReclaimer::swept(const maps::result<maps::Named>& named) {
   freed_();
 }
 
+// Erases by position: an id whose entry was overwritten is not found by its key any more.
 void IdReclaimer::release_backends(const maps::Named& named) {
-  std::vector<std::uint32_t> released;
-  for (const auto& [id, epoch] : retired_backends_) {
-    const bool swept = epoch < sweep_epoch_;
+  for (auto next = retired_backends_.begin(); next != retired_backends_.end();) {
+    const auto retired = next++;
+    const auto [id, kept] = *retired;
+    const bool swept = kept.epoch < sweep_epoch_;
     if (!swept) ++unswept_backends_;
-    if (swept && !named.backend(id)) released.push_back(id);
-  }
-  for (const std::uint32_t id : released) {
-    retired_backends_.erase(id);
-    forget(store_.backends.load(id).service);
+    if (!swept || named.backend(id)) continue;
+    retired_backends_.erase(retired);
+    forget_backend_of(kept.service);
     store_.backends.store(id, {});
     backends_.release(id);
   }

@@ -77,13 +77,18 @@ class IdReclaimer {
     T what;
     std::uint64_t epoch;  ///< free once more grace periods than this have completed
   };
+  /// Another program may have overwritten the id's entry since it was retired.
+  struct RetiredBackend {
+    std::uint64_t epoch;
+    std::uint32_t service;  ///< service number
+  };
   template <class T>
   [[nodiscard]] Retired<T> stamped(T what);
   void passed();
   void sweep_if_wanted();
   void swept(const maps::result<maps::Named>& named);
   void release_backends(const maps::Named& named);
-  void forget(std::uint32_t number);
+  void forget_backend_of(std::uint32_t number);
   void release_services(const maps::Named& named);
   [[nodiscard]] bool release_service(std::uint32_t number);
 
@@ -107,7 +112,7 @@ class IdReclaimer {
   std::size_t unswept_services_ = 0;
 
   std::deque<Retired<maps::Extent>> retired_slots_;
-  BackendIdMap<std::uint64_t> retired_backends_;                 ///< id to epoch
+  BackendIdMap<RetiredBackend> retired_backends_;
   std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to retired backends
   std::vector<Retired<std::uint32_t>> retired_services_;
 };

@@ -185,6 +185,30 @@ TEST_CASE("REL-81 the next service with a number inherits nothing of the former 
   CHECK(service_at(kernel, 1).policy.source_ranges == LB_NO);
 }
 
+TEST_CASE("REL-81 a retired id whose entry another program overwrote is freed once") {
+  FakeKernel kernel({.backends = 5});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2})), change(service("api", 2, {3}))});
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1})), change("api", {})});
+  REQUIRE(kernel.backends.load(2).address[15] == 2);
+  auto foreign = kernel.backends.load(2);
+  foreign.service = GENERATE(0U, 2U, 7U);
+  kernel.backends.store(2, foreign);
+  agent.tables.retry();
+  agent.settle();
+  CHECK(used(kernel, agent.tables) == Used{.names = 1, .backends = 1, .slots = 1});
+  CHECK(agent.tables.fills()[1].retired == 0);
+  CHECK(agent.tables.fills()[2].retired == 0);
+
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 4, 5, 6}))});
+  CHECK(agent.tables.complete());
+  CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 4, 5, 6});
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1}))});
+  agent.tables.retry();
+  agent.settle();
+  CHECK(used(kernel, agent.tables) == Used{.names = 1, .backends = 1, .slots = 1});
+}
+
 TEST_CASE("SEM-81 a set that does not fit gives back what the other one took") {
   FakeKernel kernel({.slots = 10});
   Agent agent(kernel);
