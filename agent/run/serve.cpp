@@ -323,7 +323,7 @@ void Agent::maintain_tables() {
 /// While the kernel refuses every write, changes stay queued, and /healthz reports it after a minute.
 void Agent::check_readiness() {
   const auto now = Moment::now();
-  if (phase_.check_ready(components_.backlog(), now) && !components_.tables.is_refused()) {
+  if (phase_.check_ready(components_.backlog(), now) && !components_.tables.refuses_all()) {
     components_.health.applied(now);
     components_.metrics.synced(now.wall);
     components_.inputs.remove_startup_taint();

@@ -55,6 +55,18 @@ error_code ServiceTable::retire(const ServiceState& state) {
   return {};
 }
 
+/// Skips ports that were adopted without a valid name.
+bool ServiceTable::takes_writes() {
+  for (const auto& [service, ports] : services_) {
+    for (const auto& [key, state] : ports) {
+      const auto name = name_of(key, LB_NO);
+      if (!name || key.name.empty() || !is_usable(state->number)) continue;
+      return !names_.put(state->number, *name, maps::Put::any);
+    }
+  }
+  return false;
+}
+
 void ServiceTable::forget(const std::string& service, const States& states) {
   const auto found = services_.find(service);
   if (found == services_.end() || states.empty()) return;

@@ -37,6 +37,8 @@ class ServiceTable {
   ServiceState& add(const ServicePortKey& key, std::uint32_t number);
   /// Marks the name and the number as retired. Errors are the map's; then nothing is retired.
   [[nodiscard]] maps::error_code retire(const ServiceState& state);
+  /// Whether lb_names takes a write: writes one of its entries again, unchanged. False if there is none yet.
+  [[nodiscard]] bool takes_writes();
   /// Removes these service ports of one service from this table.
   void forget(const std::string& service, const States& states);
 

@@ -67,6 +67,7 @@ void Tables::report_udp_change() {
   if (std::exchange(tables_.udp_changed, false) && udp_changed_) udp_changed_();
 }
 
+/// An error may concern one service only: a tenant could otherwise take the node out of its load balancers.
 void Tables::note_refusal(const std::vector<ServiceOutcome>& written) {
   const auto is_written = [](const auto& each) { return each.progress == Progress::written; };
   const auto is_refusal = [](const auto& each) {
@@ -74,9 +75,9 @@ void Tables::note_refusal(const std::vector<ServiceOutcome>& written) {
            each.error != boost::system::errc::filename_too_long;
   };
   if (std::ranges::any_of(written, is_written)) {
-    refused_ = false;
+    refuses_all_ = false;
   } else if (std::ranges::any_of(written, is_refusal)) {
-    refused_ = true;
+    refuses_all_ = !tables_.services.takes_writes();
   }
 }
 

@@ -38,7 +38,8 @@ class Tables final : public PlanSink {
          std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
   /// `changed` is called whenever backends or frontends of UDP services have changed, also if that was
-  /// written by a retry or a repair, and after the first batch. It must outlive this.
+  /// written by a retry or a repair, and after the first batch. Not called once its owner is gone: nothing is
+  /// applied, retried or repaired after that.
   void on_udp_change(std::function<void()> changed) { udp_changed_ = std::move(changed); }
 
   /// Reads all pinned maps; writes nothing. Call it once, before the first apply().
@@ -67,9 +68,9 @@ class Tables final : public PlanSink {
   [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
   /// Whether the maps hold the complete plan.
   [[nodiscard]] bool complete() const;
-  /// Whether the kernel refuses writes, and has taken none since for any service. What does not fit is not
-  /// refused.
-  [[nodiscard]] bool is_refused() const noexcept { return refused_; }
+  /// No write of the last change was taken, for any service, and none since. Not set for what does not fit,
+  /// nor for an error that only some services meet.
+  [[nodiscard]] bool refuses_all() const noexcept { return refuses_all_; }
   /// Whether a write for a service ("namespace/name") failed.
   [[nodiscard]] bool failed(const std::string& service) const;
 
@@ -106,7 +107,7 @@ class Tables final : public PlanSink {
   BatchWriter writer_{tables_, sizes_, waiting_};
   std::function<void()> udp_changed_;
   bool started_ = false;  ///< the first batch has arrived
-  bool refused_ = false;
+  bool refuses_all_ = false;
 };
 
 }  // namespace lb::agent

@@ -381,29 +381,65 @@ TEST_CASE("source ranges are there before the policy asks for them, and change w
   CHECK(agent.tables.complete());
 }
 
-TEST_CASE("SEM-59: writes are refused while the kernel takes none, but not where a table is full") {
+TEST_CASE("SEM-59: one service that the kernel refuses, alone or at each retry, is not all") {
   FakeKernel kernel;
   Agent agent(kernel);
+  auto& faults = kernel.faults;
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
-  CHECK_FALSE(agent.tables.is_refused());
-  kernel.faults.fail_at = kernel.faults.writes;
+  CHECK_FALSE(agent.tables.refuses_all());
+  faults.fail_at = faults.writes;
   agent.tables.apply(Batch::changes, {change(service("db", 2, {1}))});
-  CHECK(agent.tables.is_refused());
-  kernel.faults.fail_at = kernel.faults.writes;
+  CHECK(agent.tables.failed("default/db"));
+  CHECK_FALSE(agent.tables.refuses_all());
+  faults.fail_at = faults.writes;
   agent.tables.retry();
-  CHECK(agent.tables.is_refused());
-  kernel.faults.fail_at = kernel.faults.writes;
-  agent.tables.apply(Batch::changes, {change(service("dns", 3, {1})), change(service("web", 1, {1, 2}))});
-  CHECK_FALSE(agent.tables.is_refused());  // one of the two is written
-  CHECK(agent.tables.failed("default/dns"));
+  CHECK(agent.tables.failed("default/db"));
+  CHECK_FALSE(agent.tables.refuses_all());
   agent.tables.retry();
   CHECK(agent.tables.complete());
 
-  kernel.faults.error = make_error_code(boost::system::errc::argument_list_too_long);
-  kernel.faults.fail_at = kernel.faults.writes;
+  faults.error = make_error_code(boost::system::errc::argument_list_too_long);
+  faults.fail_all = true;
   agent.tables.apply(Batch::changes, {change(service("ntp", 4, {1}))});
   CHECK(agent.tables.failed("default/ntp"));
-  CHECK_FALSE(agent.tables.is_refused());
+  CHECK_FALSE(agent.tables.refuses_all());  // it does not fit
+}
+
+TEST_CASE("SEM-59: a kernel that takes no write is noticed, and also that it takes one again") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  auto& faults = kernel.faults;
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
+  const auto before = lines(kernel);
+  faults.fail_all = true;
+  agent.tables.apply(Batch::changes, {change(service("db", 2, {1}))});
+  CHECK(agent.tables.refuses_all());
+  agent.tables.retry();
+  CHECK(agent.tables.refuses_all());
+  agent.tables.apply(Batch::changes, {change(service("dns", 3, {1})), change(service("web", 1, {1, 2}))});
+  CHECK_FALSE(agent.tables.refuses_all());  // endpoints take no system call
+  agent.tables.retry();
+  CHECK(agent.tables.refuses_all());
+  faults.fail_all = false;
+  agent.tables.apply(Batch::changes, {change("dns", {}), change(service("web", 1, {1}))});
+  faults.fail_at = faults.writes;
+  agent.tables.retry();
+  CHECK(agent.tables.failed("default/db"));
+  CHECK_FALSE(agent.tables.refuses_all());
+  agent.tables.apply(Batch::changes, {change("db", {})});
+  CHECK(agent.tables.complete());
+  CHECK(lines(kernel) == before);
+}
+
+TEST_CASE("SEM-59: a kernel that has taken no write yet refuses all") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  kernel.faults.fail_all = true;
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
+  CHECK(agent.tables.refuses_all());
+  kernel.faults.fail_all = false;
+  agent.tables.retry();
+  CHECK_FALSE(agent.tables.refuses_all());
 }
 
 TEST_CASE("a whole batch removes what it does not name") {

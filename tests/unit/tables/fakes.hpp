@@ -27,17 +27,18 @@ using maps::error_code;
 /// Thrown by a write at which the agent is killed.
 struct Killed {};
 
-/// Counts the writes to all tables; one of them fails, or kills the agent.
+/// Counts the writes to all tables; one of them fails or kills the agent, or all fail.
 struct Faults {
   int writes = 0;
   int fail_at = -1;
+  bool fail_all = false;
   int kill_at = -1;
   error_code error = make_error_code(boost::system::errc::not_enough_memory);
 
   error_code next() {
     const int number = writes++;
     if (number == kill_at) throw Killed();
-    return number == fail_at ? error : error_code{};
+    return number == fail_at || fail_all ? error : error_code{};
   }
 };
 
