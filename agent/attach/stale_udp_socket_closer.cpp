@@ -61,7 +61,7 @@ StaleUdpSocketCloser::StaleUdpSocketCloser(boost::asio::io_context& context, con
   }
 }
 
-void StaleUdpSocketCloser::backend_ended() {
+void StaleUdpSocketCloser::check_soon() {
   if (!link_ || phase_ == Phase::waiting) {
     return;
   }
@@ -133,7 +133,7 @@ void StaleUdpSocketCloser::finish_round() {
   phase_ = Phase::idle;
   report_(count_, problem_);
   if (std::exchange(again_, false)) {
-    backend_ended();
+    check_soon();
   }
 }
 

@@ -27,9 +27,9 @@ class StaleUdpSocketCloser {
   StaleUdpSocketCloser(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
                        Report reported);
 
-  /// Call when a backend ended, or a service that had none got one. A round starts soon; if one is under way,
-  /// another one follows.
-  void backend_ended();
+  /// Checks all connected UDP sockets soon: their backend may have ended, or be another one now. If a round
+  /// is under way, another one follows.
+  void check_soon();
 
  private:
   void start_round();

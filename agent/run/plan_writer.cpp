@@ -35,7 +35,7 @@ PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& clean
     : dependencies_(dependencies),
       stale_udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
       wrote_(std::move(wrote)) {
-  dependencies_.tables.on_udp_change([this] { stale_udp_sockets_.backend_ended(); });
+  dependencies_.tables.on_udp_change([this] { stale_udp_sockets_.check_soon(); });
 }
 
 void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {

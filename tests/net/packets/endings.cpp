@@ -221,7 +221,7 @@ struct SocketScene : PodScene {
                                           CHECK(problem == std::string());
                                           reported = count;
                                         });
-    sockets.backend_ended();
+    sockets.check_soon();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!reported && std::chrono::steady_clock::now() < deadline &&
            context.run_one_for(std::chrono::seconds(1)) > 0) {
