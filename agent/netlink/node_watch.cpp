@@ -1,4 +1,4 @@
-// Reads the rtnetlink socket until it is empty, then reports once.
+// Reads the rtnetlink socket until it is empty, or another list of routes is asked for, then reports once.
 #include "agent/netlink/node_watch.hpp"
 
 #include <fmt/format.h>
@@ -104,9 +104,11 @@ void NodeWatch::State::drain() {
         send_request();
         break;
       case RtnetlinkDump::Next::notify_and_send:
+        if (lost) break;
         send_request();
-        notify = true;
-        break;
+        // The socket is not empty before the dump's end, which may lead to another dump. It is read after
+        // this report.
+        return changed();
       case RtnetlinkDump::Next::notify:
         notify = true;
         break;

@@ -97,6 +97,20 @@ TEST_CASE("a next hop of several is known again after its device was down") {
   CHECK(comes_true(context, both));
 }
 
+TEST_CASE("REL-43 an address that goes is reported before the routes are listed again") {
+  const Lab lab;
+  shell("ip address add 192.0.2.1/32 dev lo && ip address add 192.0.2.2/32 dev lo");
+  boost::asio::io_context context;
+  int reported = 0;
+  const agent::NodeWatch watch(context, [&] { ++reported; }, agent::Routes::followed);
+  REQUIRE(comes_true(context, [&] { return watch.network().whole() && has_address(watch, "192.0.2.2"); }));
+  const int before = reported;
+  shell("ip address del 192.0.2.1/32 dev lo");
+  CHECK(comes_true(context, [&] { return reported >= before + 2; }));
+  CHECK_FALSE(has_address(watch, "192.0.2.1"));
+  CHECK(has_address(watch, "192.0.2.2"));
+}
+
 TEST_CASE("more changes than the socket holds are not missed") {
   const Lab lab;
   boost::asio::io_context context;
