@@ -34,7 +34,7 @@ struct Next {
 /// Runs until SIGTERM or SIGINT, then returns nullopt; or until another agent must start. Options of a
 /// changed configuration file that take effect at once are written into `options`. Everything stays pinned
 /// and keeps serving. A node that was ready is ready again as soon as it serves, even if something does not
-/// fit.  Throws StartError before the agent is up.
+/// fit. Throws StartError before the agent is up.
 [[nodiscard]] std::optional<Next> serve(AgentOptions& options, const Start& start, EndSignals& ends);
 
 }  // namespace lb::agent

@@ -37,7 +37,7 @@ struct {
 	__type(value, __u64);
 } lb_locks SEC(".maps") __weak;
 
-/* A few microseconds: a holder makes at most five lookups. */
+/* A few microseconds: a holder makes at most eight map operations. */
 #define LB_LOCK_TRIES 64
 
 /*
