@@ -184,9 +184,9 @@ TEST_CASE("what a table of consistent selection costs follows its number of slot
   const auto writes = [&](std::uint32_t slots) {
     return writes_between(have, plans(after), std::numeric_limits<std::size_t>::max(), slots);
   };
-  CHECK(writes(16'381) > 101 * 7);
-  CHECK(writes(16'381) < 101 * 9);
-  CHECK(writes(131'071) > 101 * 60);
+  CHECK(writes(16'381) > std::size_t{101} * 7);
+  CHECK(writes(16'381) < std::size_t{101} * 9);
+  CHECK(writes(131'071) > std::size_t{101} * 60);
 }
 
 agent::PlanChange change(const std::string& service, ServicePlans ports) {
