@@ -143,37 +143,25 @@ static __always_inline int lb_same_backend(const struct lb_track *one, const str
 }
 
 /*
- * Whether lb_flows has the tuple, for whichever flow. What remains there of this flow, without its forward
- * entry, is erased: replies that found it would not assure the flow again. The lock is held.
- */
-static __always_inline enum lb_claim_result lb_claim_in_flows(struct lb_scratch *scratch)
-{
-	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
-		return LB_CLAIM_UNASSURED;
-	if (!lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
-		return LB_CLAIM_TAKEN;
-	if (lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->existing))
-		return LB_CLAIMED;
-	lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
-	return LB_CLAIM_UNASSURED;
-}
-
-/*
  * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured
  * entry, which lb_flows hides. The lock is held.
  */
 static __always_inline enum lb_claim_result lb_claim_locked(struct lb_scratch *scratch)
 {
-	enum lb_claim_result claim;
 	struct lb_track *live;
 	long error;
 
 	error = lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST);
 	if (error && error != -EEXIST)
 		return LB_CLAIM_REFUSED;
-	claim = lb_claim_in_flows(scratch);
-	if (claim != LB_CLAIM_UNASSURED)
-		return claim;
+	if (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing)) {
+		if (!lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
+			return LB_CLAIM_TAKEN;
+		if (lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->existing))
+			return LB_CLAIMED;
+		/* Left over without its forward entry. Replies that found it would not assure the flow again. */
+		lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
+	}
 	if (!error)
 		return LB_CLAIMED;
 	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);

@@ -146,8 +146,8 @@ static __always_inline int lb_checks_device(const struct lb_scratch *scratch)
 
 /*
  * Whether packets of the other direction pass our programs if this direction leaves by the device. Those of a
- * hairpin do so at the pod's own device, whatever leads there, which may be a bridge; but an uplink is the
- * default route, while the pod has none.
+ * hairpin do so at the pod's own device, whatever device leads to the pod: it may be a bridge. An uplink is
+ * the default route's: the pod has no route at the moment.
  */
 static __always_inline int lb_may_leave_by(const struct lb_scratch *scratch, __u32 device)
 {
