@@ -126,17 +126,17 @@ struct Datapath::State {
   SocketProbe probe;
   XdpDropWatch watch;
   std::vector<std::string> notes;
-  std::vector<Port> ports;
-  std::vector<Device> pods;
+  std::vector<Port> ports{};
+  std::vector<Device> pods{};
   std::vector<std::string> uplinks;
-  std::optional<std::int64_t> maps_seen;  ///< mtime when all maps were last seen pinned
-  std::vector<std::string> not_running;   ///< socket hooks that did not run at the last test
-  std::vector<std::string> declined;      ///< features that the last attach() did not use, with reasons
-  std::string lacks;                      ///< the argument of set_limitations()
-  std::string sockets;                    ///< status text about sockets at the last attach()
-  std::string packets;                    ///< status text about packets at the last attach()
-  bool late = false;                      ///< the last attach() was skipped, for lack of descriptors
-  PinLock* lock = nullptr;                ///< the caller's; nullptr: none
+  std::optional<std::int64_t> maps_seen = std::nullopt;  ///< mtime when all maps were last seen pinned
+  std::vector<std::string> not_running{};                ///< socket hooks that did not run at the last test
+  std::vector<std::string> declined{};  ///< features that the last attach() did not use, with reasons
+  std::string lacks{};                  ///< the argument of set_limitations()
+  std::string sockets{};                ///< status text about sockets at the last attach()
+  std::string packets{};                ///< status text about packets at the last attach()
+  bool late = false;                    ///< the last attach() was skipped, for lack of descriptors
+  PinLock* lock = nullptr;              ///< the caller's; nullptr: none
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
@@ -218,27 +218,18 @@ Datapath Datapath::open(const AgentOptions& options, PinLock* lock) {
   page.begin(options.node, hertz, needed.secret,
              pins.other_layout() == 0 ? NodePage::Before::nothing : NodePage::Before::other_layout);
   guard.started();
-  return Datapath(std::make_unique<State>(State{options,
-                                                pins,
-                                                *needed.features,
-                                                std::move(needed.cgroup),
-                                                std::move(programs),
-                                                std::move(page),
-                                                Attacher(pins.links()),
-                                                std::move(probe),
-                                                XdpDropWatch(watching, counters),
-                                                std::move(adopted.notes),
-                                                {},
-                                                {},
-                                                options.devices,
-                                                0,
-                                                {},
-                                                {},
-                                                {},
-                                                {},
-                                                {},
-                                                false,
-                                                lock}));
+  return Datapath(std::make_unique<State>(State{.options = options,
+                                                .pins = pins,
+                                                .features = *needed.features,
+                                                .cgroup = std::move(needed.cgroup),
+                                                .programs = std::move(programs),
+                                                .page = std::move(page),
+                                                .attacher = Attacher(pins.links()),
+                                                .probe = std::move(probe),
+                                                .watch = XdpDropWatch(watching, counters),
+                                                .notes = std::move(adopted.notes),
+                                                .uplinks = options.devices,
+                                                .lock = lock}));
 }
 
 Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
