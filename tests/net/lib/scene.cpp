@@ -101,11 +101,6 @@ End end_of(const Raw& raw) {
 
 int error_of(long result) { return result < 0 ? errno : 0; }
 
-bool readable(int fd) {
-  pollfd wait{fd, POLLIN, 0};
-  return ::poll(&wait, 1, 1000) == 1;
-}
-
 }  // namespace
 
 End end(const std::string& address, std::uint16_t port) {
@@ -261,10 +256,15 @@ int Socket::send(const std::string& words) const {
   return error_of(::send(fd_.get(), words.data(), words.size(), MSG_NOSIGNAL));
 }
 
+bool is_readable(int fd, std::chrono::milliseconds timeout) {
+  pollfd wait{fd, POLLIN, 0};
+  return ::poll(&wait, 1, static_cast<int>(timeout.count())) == 1;
+}
+
 std::optional<Socket::Message> Socket::receive() const {
   std::array<char, 65536> buffer{};
   Raw raw;
-  if (!readable(fd_.get())) {
+  if (!is_readable(fd_.get(), std::chrono::seconds(1))) {
     return std::nullopt;
   }
   const auto size = ::recvfrom(fd_.get(), buffer.data(), buffer.size(), 0, raw.get(), &raw.size);
@@ -276,7 +276,7 @@ std::optional<Socket::Message> Socket::receive() const {
 
 std::optional<End> Socket::accept() const {
   Raw raw;
-  if (!readable(fd_.get())) {
+  if (!is_readable(fd_.get(), std::chrono::seconds(1))) {
     return std::nullopt;
   }
   const maps::Fd taken(::accept4(fd_.get(), raw.get(), &raw.size, SOCK_CLOEXEC));

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -94,6 +95,9 @@ class Socket {
   int family_;
   maps::Fd fd_;
 };
+
+/// Whether there is something to receive, or a connection to accept, within that time.
+[[nodiscard]] bool is_readable(int fd, std::chrono::milliseconds timeout);
 
 /// The remote address of a connected socket.
 [[nodiscard]] std::optional<End> peer_of(int connected);

@@ -2,7 +2,6 @@
 // device is made again: kube-proxy's survive that, because the kernel routes each packet.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -119,7 +118,7 @@ class Conversation {
     constexpr std::size_t bytes = 100'000;
     if (type_ == SOCK_STREAM) {
       std::array<char, 5> words{};
-      if (said_ && !(readable(taken_.get(), std::chrono::seconds(10)) &&
+      if (said_ && !(is_readable(taken_.get(), std::chrono::seconds(10)) &&
                      ::recv(taken_.get(), words.data(), words.size(), 0) == 5))
         return false;
       said_ = false;
@@ -130,18 +129,13 @@ class Conversation {
     int answers = 0;
     while (answers < 20 && std::chrono::steady_clock::now() < end) {
       static_cast<void>(client_.send("words"));
-      if (readable(listener_.fd(), moment)) static_cast<void>(echo_once(listener_));
-      if (readable(client_.fd(), moment) && client_.receive()) ++answers;
+      if (is_readable(listener_.fd(), moment)) static_cast<void>(echo_once(listener_));
+      if (is_readable(client_.fd(), moment) && client_.receive()) ++answers;
     }
     return answers == 20;
   }
 
  private:
-  static bool readable(int socket, std::chrono::milliseconds timeout) {
-    pollfd wait{socket, POLLIN, 0};
-    return ::poll(&wait, 1, static_cast<int>(timeout.count())) == 1;
-  }
-
   int type_;
   Socket listener_;
   Socket client_;

@@ -1,7 +1,6 @@
 // XDP and link-layer addresses that change: neighbours that are flushed or wrong, and the device's own
 // (REL-21, REL-65).
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -23,20 +22,16 @@ void shorten_neighbour_timers() {
       "echo 100 >retrans_time_ms; done");
 }
 
-bool is_readable(const Socket& socket) {
-  pollfd wait{socket.fd(), POLLIN, 0};
-  return ::poll(&wait, 1, 50) == 1;
-}
-
 /// Sends until a reply arrives; returns false after half a minute.
 bool is_answered_again(const Socket& client, const Socket& server, const End& where) {
+  constexpr std::chrono::milliseconds moment(50);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (std::chrono::steady_clock::now() < deadline) {
     static_cast<void>(client.send_to(where, "words"));
-    if (is_readable(server)) {
+    if (is_readable(server.fd(), moment)) {
       static_cast<void>(echo_once(server));
     }
-    if (is_readable(client)) {
+    if (is_readable(client.fd(), moment)) {
       return true;
     }
   }
