@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -291,5 +292,19 @@ inline Used used(const maps::Store& store, const agent::Tables& tables) {
   return result;
 }
 inline Used used(FakeKernel& kernel, const agent::Tables& tables) { return used(kernel.store(), tables); }
+
+inline lb_service service_at(FakeKernel& kernel, std::uint32_t number) {
+  return kernel.services.load(number);
+}
+
+/// The last bytes of the addresses in the service's cluster set, one for each slot.
+inline std::multiset<std::uint8_t> cluster_of(FakeKernel& kernel, std::uint32_t number) {
+  std::multiset<std::uint8_t> lasts;
+  const lb_set set = service_at(kernel, number).cluster;
+  for (std::uint32_t at = 0; at < set.count; ++at) {
+    lasts.insert(kernel.backends.load(kernel.slots.load(set.first + at)).address[15]);
+  }
+  return lasts;
+}
 
 }  // namespace lb::tables_test
