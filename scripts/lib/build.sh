@@ -57,13 +57,26 @@ build_sanitized_matching() {
 	make "$SANITIZED_DIR" "building with clang-19, ASan and UBSan" "${names[@]}"
 }
 
+# shellcheck disable=SC2034  # used by name
+OPTIMIZED=(-DCMAKE_BUILD_TYPE=RelWithDebInfo)
+# Without optimization and debug information, which takes half the time: for what only has to compile, or to compute.
+# shellcheck disable=SC2034
+QUICK=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0)
+
 # build_foreign ARCH [TARGET...]: builds for another architecture, in $BUILD_ROOT/ARCH; by default everything but the
 # benches.
-build_foreign() {
+build_foreign() { foreign "$1" OPTIMIZED "${@:2}"; }
+
+# compiles_foreign ARCH TARGET...: likewise, but only whether it compiles; nothing made here is used.
+compiles_foreign() { foreign "$1" QUICK "${@:2}"; }
+
+# foreign ARCH OPTIMIZED|QUICK [TARGET...]: configures and builds.
+foreign() {
 	local arch=$1 sysroot
+	local -n options=$2
 	[[ -e $SLUICE_ROOT/scripts/lib/$arch.cmake ]] || die "knows no cross tools for $arch on this machine."
 	sysroot=$("$SLUICE_ROOT/scripts/lib/sysroot" "$arch") || return 1
-	quietly "configuring for $arch" configure "$BUILD_ROOT/$arch" "" "" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSLUICE_BENCH=OFF \
+	quietly "configuring for $arch" configure "$BUILD_ROOT/$arch" "" "" "${options[@]}" -DSLUICE_BENCH=OFF \
 		-DCMAKE_TOOLCHAIN_FILE="$SLUICE_ROOT/scripts/lib/$arch.cmake" -DSLUICE_SYSROOT="$sysroot" || return 1
-	make "$BUILD_ROOT/$arch" "building for $arch" "${@:2}"
+	make "$BUILD_ROOT/$arch" "building for $arch" "${@:3}"
 }

@@ -70,18 +70,23 @@ scenario_files() {
 # scenario_file LEVEL/NAME: the scenario's path; empty if there is none.
 scenario_file() { scenario_files "${1%%/*}" | grep "/${1#*/}\.sh$" || true; }
 
-# tree_files PATTERN...: the files of this tree that git tracks or would add; without git all but the build.
+# has_git: whether the tree is a clone, and not a source archive.
+has_git() { git -c safe.directory='*' -C "$SLUICE_ROOT" rev-parse --git-dir >/dev/null 2>&1; }
+
+# tree_files PATTERN...: the files of this tree that git tracks or would add; in a source archive all that .gitignore does not
+# name. scripts/lib/tree.py has the same for Python.
 tree_files() {
-	if git -c safe.directory='*' -C "$SLUICE_ROOT" rev-parse --git-dir >/dev/null 2>&1; then
+	if has_git; then
 		git -c safe.directory='*' -C "$SLUICE_ROOT" ls-files --cached --others --exclude-standard --deduplicate -- "$@" |
 			while IFS= read -r file; do
 				[[ ! -e $SLUICE_ROOT/$file ]] || printf '%s\n' "$file"
 			done
 	else
-		local -a names=()
+		local -a paths=()
 		local pattern
-		for pattern; do names+=(-o -name "$pattern"); done
-		(cd "$SLUICE_ROOT" && find . \( -path './.git' -o -path './build*' \) -prune -o -type f \
-			\( "${names[@]:1}" \) -printf '%P\n' | sort)
+		# As in git's patterns, * stands for slashes too.
+		for pattern; do paths+=(-o -path "./$pattern"); done
+		(cd "$SLUICE_ROOT" && find . \( -path './.git' -o -path './build*' -o -path ./.cache -o -name __pycache__ \) -prune -o -type f \
+			! -name '*.pyc' \( "${paths[@]:1}" \) -printf '%P\n' | sort)
 	fi
 }

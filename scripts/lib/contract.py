@@ -4,12 +4,12 @@ row names the tests that name it, or says why there are none. Prints one line fo
 usage: contract.py [--write] [TREE]     --write: first writes each row's list of tests from what the tests name"""
 
 import bisect
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import textwrap
+
+from tree import files_of
 
 PAGES = {"docs/semantics.md": "SEM", "docs/reliability.md": "REL"}
 SCENARIOS = "tests/golden/features/"
@@ -24,8 +24,8 @@ LEFT_OUT = re.compile(r".*\.table|tests/corpus/.*|LICENSES?/?.*|scripts/lib/cont
 
 # Between two numbers of a list there may be a line break, with the next line's comment sign.
 GAP = r"(?: |\s*\n\s*(?:#|//+|\*)?\s*)"
-ROW = re.compile(r"\b(SEM|REL)-(\d{1,2}[a-z]?)\b")
-NEXT_ROW = re.compile(rf"(,|{GAP}(?:to|and|or)\b){GAP}?(?:(SEM|REL)-)?(\d{{1,2}}[a-z]?)\b(?![.,]\d)")
+ROW = re.compile(r"\b(SEM|REL)-(\d{1,3}[a-z]?)\b")
+NEXT_ROW = re.compile(rf"(,|{GAP}(?:to|and|or)\b){GAP}?(?:(SEM|REL)-)?(\d{{1,3}}[a-z]?)\b(?![.,]\d)")
 CHOICE = re.compile(rf'(?:\b[Cc]hoices?|"Our{GAP}choices"){GAP}([A-Z])\b')
 NEXT_CHOICE = re.compile(rf"(?:,|{GAP}(?:and|or)\b){GAP}([A-Z])\b")
 HEADING = re.compile(r"### ((SEM|REL)-\d+[a-z]?|Choice [A-Z])$")
@@ -52,17 +52,6 @@ class Row:
 
     def places(self):
         return [] if self.says_why() else re.findall(r"`([^`]+)`", self.tests or "")
-
-
-def files_of(tree):
-    """All paths that git tracks or would add; without git, all files."""
-    asked = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(tree), "ls-files", "--cached", "--others",
-                            "--exclude-standard", "--deduplicate"], capture_output=True, text=True, check=False)
-    if asked.returncode == 0:
-        paths = asked.stdout.splitlines()
-    else:
-        paths = [os.path.relpath(os.path.join(folder, name), tree) for folder, _, names in os.walk(tree) for name in names]
-    return sorted(path for path in paths if not LEFT_OUT.fullmatch(path) and (tree / path).is_file())
 
 
 def text_of(path):
@@ -152,7 +141,7 @@ class Contract:
     def __init__(self, tree):
         self.tree = tree
         self.mistakes = []
-        self.paths = files_of(tree)
+        self.paths = [path for path in files_of(tree) if not LEFT_OUT.fullmatch(path)]
         self.texts = {path: text_of(tree / path) for path in self.paths}
         self.rows = [row for page in PAGES for row in rows_of(page, self.texts.get(page, ""))]
         self.shown_by = {}  # name: {test}

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+from tree import files_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "bpf", "bench", "docs", "k8s", "maps", "scripts", "tests", ".ci")
 # Files about the past, and quotations: their paths may have changed since.
@@ -14,9 +16,7 @@ HISTORY = ("CHANGELOG.md", "docs/decisions")
 
 
 def pages():
-    names = subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-                           capture_output=True, text=True, check=False).stdout.split()
-    return [ROOT / name for name in names or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.md")] if (ROOT / name).exists()]
+    return [ROOT / path for path in files_of(ROOT) if path.endswith(".md")]
 
 
 def anchors(text):

@@ -8,6 +8,7 @@ RESULTS=${XDG_CACHE_HOME:-$HOME/.cache}/sluice/passed
 # results_environment: what a test's result may depend on besides files.
 results_environment() {
 	printf '%s\n' "$(uname -r)" "${SLUICE_WITHOUT:-}" "${SLUICE_SEED:-}" "${PARTNERS:-}" "${KERNELS:-}"
+	cat "${BUILD_ROOT%/debian13/build}"/netfilter-tools/*/packages 2>/dev/null || true
 }
 
 # tested_files LEVEL: the files that the level tests or uses, besides its own program.
@@ -15,7 +16,7 @@ tested_files() {
 	case $1 in
 	unit | golden | fuzz) printf '%s\n' tests/corpus tests/golden docs/kube-proxy-config.md k8s/examples ;;
 	prog) printf '%s\n' tests/prog "$PLAIN_DIR/bpf/lb.o" "$PLAIN_DIR/tests/prog/fixtures" ;;
-	net) printf '%s\n' tests/net tests/e2e/lib k8s/examples docs/guides scripts/lib "$PLAIN_DIR/sluice" ;;
+	net) printf '%s\n' tests/net tests/e2e/lib tests/corpus/kube_proxy_rules k8s/examples docs/guides scripts/lib "$PLAIN_DIR/sluice" ;;
 	*) printf '%s\n' tests/e2e tests/net tests/package tests/cluster k8s docs/guides scripts CMakeLists.txt "$PLAIN_DIR/sluice" ;;
 	esac
 }
@@ -27,7 +28,7 @@ result_key() {
 	paths+=("${@:3}")
 	{
 		printf '%s\n' "$1" "$2" && results_environment
-		cd "$SLUICE_ROOT" && find "${paths[@]}" -type f ! -name '*.pyc' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
+		cd "$SLUICE_ROOT" && find "${paths[@]}" -xtype f ! -name '*.pyc' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
 	} | sha256sum | cut -c1-40
 }
 
