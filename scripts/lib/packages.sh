@@ -1,9 +1,21 @@
-# The libraries that Sluice is built with, as Debian packages, for scripts/setup and scripts/lib/sysroot. Sourced after apt.sh.
+# What Sluice is built and tested with, as Debian packages, for scripts/setup, scripts/lib/sysroot and scripts/lib/debian13. Sourced
+# after apt.sh.
 # shellcheck shell=bash disable=SC2034  # used by the scripts that source this
 
 LIBRARY_PACKAGES=(
 	libbpf-dev linux-libc-dev libelf-dev zlib1g-dev catch2
 	libsimdjson-dev libfmt-dev libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev libssl-dev libprotozero-dev
+)
+BUILD_PACKAGES=(
+	g++ dpkg-dev cmake ninja-build ccache pkg-config git ca-certificates python3
+	clang-19 clang-tidy-19 clang-format-19 llvm-19 libclang-rt-19-dev
+	bpftool "${LIBRARY_PACKAGES[@]}"
+)
+TEST_PACKAGES=(
+	iproute2 procps util-linux nftables iptables ethtool tcpdump strace curl jq ncat iperf3 iputils-ping traceroute nmap hey
+	python3-scapy python3-yaml codespell openssl systemd libusrsctp-examples
+	qemu-system-x86 busybox-static kmod wireguard-tools libteam-utils ipvsadm ipset conntrack
+	mmdebstrap
 )
 # Packages that are too old in Debian 12 itself: the oldest sufficient version (0: any).
 declare -A OLDEST=([libbpf-dev]=1:1.4 [bpftool]=7.4 [catch2]=3.5 [linux-libc-dev]=6.6

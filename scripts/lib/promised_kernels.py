@@ -1,6 +1,6 @@
-"""Checks statements about kernels against what the level `kernels` boots (LINES in scripts/lib/kernels): "Linux 6.1 or later" in documents,
-manifests and messages names the oldest of them, and docs/kernels.md lists these and the developers' own as tested; of distributions only those
-that the level boots from. usage: promised_kernels.py"""
+"""Checks statements about kernels against what the level `kernels` boots (scripts/lib/kernels): "Linux 6.1 or later" in documents, manifests and
+messages names the oldest of LINES, and docs/kernels.md lists these and the developers' own as tested; of distributions only those that the level
+boots from: "tested" if they have one of LINES, "loads" if their suites are those of NEWEST. usage: promised_kernels.py"""
 
 import pathlib
 import re
@@ -10,8 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACES = ("README.md", "docs/*.md", "k8s/**/*.yaml", "k8s/**/*.md", "agent/**/*.cpp", "agent/**/*.hpp")
 # Listed in docs/kernels.md in addition to the booted ones, because all other levels run on it.
 DEVELOPERS = "6.18"
-WORDS = ("tested", "expected", "untested", "not served")
-RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+WORDS = ("tested", "loads", "expected", "untested", "not served")
+RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13", "sid": "Debian 14"}
 
 
 def booted():
@@ -20,8 +20,15 @@ def booted():
 
 
 def distributions():
-    suites = re.search(r"^\tfor suite in ([\w -]+); do$", (ROOT / "scripts/lib/kernels").read_text(), re.M)
+    suites = re.search(r"^\tprintf '%s\\n' ([\w -]+)$", (ROOT / "scripts/lib/kernels").read_text(), re.M)
     return {RELEASES[suite.split("-")[0]] for suite in suites.group(1).split()}
+
+
+def newest():
+    """The distributions whose newest kernels are booted; experimental is no distribution."""
+    listed = re.search(r"^NEWEST=\(\n(.*?)^\)$", (ROOT / "scripts/lib/kernels").read_text(), re.M | re.S)
+    suites = {suite for line in re.findall(r'"\w+=\S+ (.+)"', listed.group(1)) for suite in line.split()}
+    return {RELEASES[suite.split("-")[0]] for suite in suites - {"experimental"}}
 
 
 def version(line):
@@ -48,8 +55,9 @@ def wrong_rows(lines):
         yield f"docs/kernels.md: has no row 'before {lines[0]}'"
 
 
-def wrong_distributions(page, lines, booted_from):
-    """Wrong rows. A row must say "tested" if the level boots that distribution's package, and "expected" if its kernel is tested elsewhere."""
+def wrong_distributions(page, lines, booted_from, newest_from):
+    """Wrong rows. A row must say "tested" if the level boots that distribution's package, "loads" if it does so with what is newest there, and
+    "expected" if its kernel is tested elsewhere."""
     ours = set()
     for row in re.findall(r"^\| (.+) \|$", page.split("## Distributions")[1].split("\n## ")[0], re.M)[1:]:
         name, kernels, status = (cell.strip() for cell in row.split("|")[:3])
@@ -61,6 +69,8 @@ def wrong_distributions(page, lines, booted_from):
             ours |= named
             if status != "tested" or not named <= set(lines) or not any(re.match(rf"{each}\b", name) for each in booted_from):
                 yield f"{where}, and the level kernels boots {', '.join(lines)} of {', '.join(sorted(booted_from))} alone"
+        if status.startswith("loads") and not any(re.match(rf"{each}\b", name) for each in newest_from):
+            yield f"{where}, and the level kernels boots what is newest of {', '.join(sorted(newest_from))} alone"
         if re.search(r"\bexpected\b", status) and not named & {*lines, DEVELOPERS}:
             yield f"{where}, and none of these is tested anywhere"
         if "not served" in status and not any(version(each) < version(lines[0]) for each in named):
@@ -73,7 +83,7 @@ def main():
     lines = booted()
     readme = (ROOT / "README.md").read_text()
     wrong = [*wrong_promises(lines[0]), *wrong_rows(lines)]
-    wrong += wrong_distributions((ROOT / "docs/kernels.md").read_text(), lines, distributions())
+    wrong += wrong_distributions((ROOT / "docs/kernels.md").read_text(), lines, distributions(), newest())
     if f"Linux {lines[0]} or later" not in readme:
         wrong.append(f"README.md: does not say 'Linux {lines[0]} or later'")
     print("\n".join(wrong), end="\n" if wrong else "")

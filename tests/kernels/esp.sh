@@ -2,7 +2,8 @@
 # IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the
 # node's pods and the worker's. Packets that pass the stack (from sockets, and from pods) are encrypted. Packets that Sluice
 # would redirect in the clear (from external clients) are refused (outcome ipsec), and the other backends serve. No packet of
-# the worker's pod is readable on the wire (REL-88).
+# the worker's pod is readable on the wire (REL-88), although tenants' source ranges have filled lb_ranges before (REL-156). With
+# more policies than even the reserve holds, all that Sluice would redirect is refused (REL-160).
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -57,8 +58,34 @@ encrypted() {
 	! grep -v 'ESP(spi' "$LAB_DIR/packets" | grep -F -e 10.244.2.10 -e fd00:10:244:2::10 || die "in the clear, above"
 }
 
+# greedy: Services whose source ranges fill what lb_ranges has for services.
+greedy() {
+	local number at
+	for number in 1 2 3; do
+		cat <<-END
+			---
+			apiVersion: v1
+			kind: Service
+			metadata: {namespace: tenant, name: greedy-$number}
+			spec:
+			  type: LoadBalancer
+			  clusterIP: 10.96.9.$number
+			  ports: [{name: http, port: 80}]
+			  loadBalancerSourceRanges:
+		END
+		for ((at = 1; at <= 120; at++)); do printf '  - 172.16.%d.%d/32\n' "$number" "$at"; done
+		printf 'status: {loadBalancer: {ingress: [{ip: 203.0.113.20%d}]}}\n' "$number"
+	done
+}
+
+ranges_used() { lab_sluice status -o json | jq .maps.lb_ranges.used; }
+ranges_are() { (($(ranges_used) == $1)); }
+
 modules esp4 esp6
-up esp off
+up esp off --max-ranges 256 --fixed-sizes
+BEFORE=$(ranges_used)
+greedy >"$LAB_MANIFESTS/greedy.yaml"
+lab_wait 20 ranges_are $((240 + BEFORE)) || die "lb_ranges has $(ranges_used) entries"
 transport "$NODE" 10.244.2.10 0x100
 transport "$NODE6" fd00:10:244:2::10 0x110
 tunnel 10.244.1.0/24 10.244.2.0/24 "$NODE" 10.0.0.21 0x200
@@ -84,4 +111,16 @@ for address in "$NODE" "$NODE6"; do
 done
 counted ipsec
 encrypted
+# More policies than there is room for.
+for at in {1..30}; do lab_in node ip xfrm policy add src "$NODE" dst "192.0.2.$at" dir out action block; done
+lab_wait 20 prints 'whose ranges are not all in lb_ranges' lab_sluice status -o json || die "status does not report the lack of room"
+result=$(answers client "$NODE" "$NODE_PORT")
+printf 'without room for policies, client: %s\n' "$result"
+[[ $(jq -c '.answers | keys' <<<"$result") == '[]' ]] || die "a backend answers, though its way may be covered by a policy"
+result=$(answers node "$WEB" 80)
+[[ $(jq -c '.failed == {}' <<<"$result") == true ]] || die "the stack's way is refused: $result"
+for at in {1..30}; do lab_in node ip xfrm policy delete src "$NODE" dst "192.0.2.$at" dir out; done
+lab_wait 20 prints 'behind them are refused' lab_sluice status -o json || die "status still reports the lack of room"
+result=$(answers client "$NODE" "$NODE_PORT")
+[[ $(jq -c '.answers | keys' <<<"$result") == '["web-b","web-c","web-pod"]' ]] || die "not served again: $result"
 printf 'nothing in the clear\n'
