@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The socket programs: connect, sendmsg, recvmsg and getpeername of both families, each a thin entry point. */
+/*
+ * The socket programs: connect, sendmsg, recvmsg and getpeername of both families, each a thin entry point; and the
+ * count of their storage.
+ */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_endian.h>
@@ -7,28 +10,12 @@
 
 #include "bpf/packet/kernel.h"
 #include "bpf/packet/stats.h"
-#include "bpf/select/service.h"
+#include "bpf/sock/direct.h"
 #include "bpf/sock/socket.h"
 #include "maps/abi/abi.h"
 #include "maps/abi/checks.h"
 
 #define LB_MPTCP 262 /* IPPROTO_MPTCP */
-
-static __always_inline void lb_read4(__u8 *address, __u32 word)
-{
-	__u32 prefix = LB_IPV4_PREFIX;
-
-	__builtin_memset(address, 0, 8);
-	__builtin_memcpy(address + 8, &prefix, sizeof(prefix));
-	__builtin_memcpy(address + 12, &word, sizeof(word));
-}
-
-static __always_inline void lb_read6(__u8 *address, __u32 first, __u32 second, __u32 third, __u32 last)
-{
-	__u32 words[4] = {first, second, third, last};
-
-	__builtin_memcpy(address, words, sizeof(words));
-}
 
 /*
  * Other hooks see an MPTCP connection as TCP; getpeername sees the process's socket, which has another
@@ -88,8 +75,6 @@ static __always_inline int lb_call(enum lb_family family, struct lb_request *req
 	outcome = lb_redirect_call(request);
 	if (lb_rewrites_call(outcome))
 		lb_write_peer(request->ctx, family, request->chosen.address, request->chosen.port);
-	else if (request->call == LB_SEND)
-		lb_note_direct(request);
 	return lb_end_call(outcome);
 }
 
@@ -106,13 +91,13 @@ static __always_inline int lb_restore_peer(struct bpf_sock_addr *ctx, enum lb_fa
 					   enum lb_peer which)
 {
 	struct lb_frontend_key peer;
-	const struct lb_pair *pair;
+	int restored;
 
 	lb_read_peer(ctx, family, &peer);
-	pair = lb_pair_of_peer(ctx, &peer, which);
-	if (pair)
-		lb_write_peer(ctx, family, pair->address, pair->port);
-	lb_count_call(pair ? LB_OUTCOME_socket_restored : LB_OUTCOME_socket_unrelated);
+	restored = which == LB_SENDER ? lb_restore_sender(ctx, &peer) : lb_restore_connected(ctx, &peer);
+	if (restored)
+		lb_write_peer(ctx, family, peer.address, peer.port);
+	lb_count_call(restored ? LB_OUTCOME_socket_restored : LB_OUTCOME_socket_unrelated);
 	return 1;
 }
 
@@ -170,6 +155,18 @@ SEC("cgroup/getpeername6")
 int lb_peername6(struct bpf_sock_addr *ctx)
 {
 	return lb_restore_peer(ctx, LB_IPV6, LB_CONNECTED_PEER);
+}
+
+/* Counts the sockets that have storage in the map of the iterator's link (REL-140). */
+SEC("iter/bpf_sk_storage_map")
+int lb_count_sockets(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	__u32 zero = 0;
+	struct lb_socket_use *use = bpf_map_lookup_elem(&lb_socket_use, &zero);
+
+	if (ctx->sk && use)
+		use->counted++;
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

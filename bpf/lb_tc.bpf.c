@@ -7,6 +7,7 @@
 #define LB_OBJECT tc
 #define LB_CT_LOOKUP bpf_skb_ct_lookup
 #define LB_CT_CONTEXT struct __sk_buff
+#define LB_SENDING_SOCKET(skb) ((skb)->sk)
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -22,6 +23,7 @@
 #include "bpf/packet/stats.h"
 #include "bpf/path/balance.h"
 #include "bpf/path/fastpath.h"
+#include "bpf/path/leaving.h"
 #include "bpf/path/open.h"
 #include "bpf/path/route.h"
 #include "bpf/rewrite/icmp.h"
@@ -109,7 +111,7 @@ static __always_inline enum lb_fastpath_result lb_tc_fastpath_of(struct __sk_buf
 
 LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum lb_hook hook)
 {
-	if (!lb_sees_sums() || skb->vlan_present)
+	if (!lb_choices.tc_fastpath || !lb_sees_sums() || skb->vlan_present)
 		return LB_FASTPATH_UNDECIDED;
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
@@ -253,19 +255,22 @@ static __always_inline int lb_drop(enum lb_hook hook)
 static __always_inline enum lb_outcome lb_tc_balance(struct __sk_buff *skb, enum lb_hook hook,
 						     struct lb_scratch *scratch)
 {
-	if (hook == LB_HOOK_TC_EGRESS && scratch->packet.encapsulated == LB_YES)
-		return lb_if_summable(scratch, lb_encapsulated(skb));
-	return lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch)));
-}
-
-/* `missed`: the fast path has found no assured flow. */
-static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
-{
-	struct lb_scratch *scratch = lb_scratch_begin(hook, skb->ifindex, missed);
 	enum lb_outcome outcome;
 
-	if (!scratch)
-		return LB_NEXT;
+	if (hook == LB_HOOK_TC_EGRESS && scratch->packet.encapsulated == LB_YES)
+		return lb_if_summable(scratch, lb_encapsulated(skb));
+	outcome = lb_balance(skb, hook, scratch);
+	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS && !scratch->packet.inner_network &&
+	    scratch->packet.part != LB_LATER_FRAGMENT)
+		outcome = lb_leaving(skb, scratch);
+	return lb_in_order(skb, scratch, lb_if_summable(scratch, outcome));
+}
+
+static __always_inline enum lb_outcome lb_tc_process(struct __sk_buff *skb, enum lb_hook hook,
+						     struct lb_scratch *scratch)
+{
+	enum lb_outcome outcome;
+
 	scratch->mtu = 0;
 	scratch->mark = skb->mark;
 	scratch->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
@@ -279,6 +284,13 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 	else if (outcome == LB_OUTCOME_other_protocol)
 		outcome = lb_other_protocol(scratch);
 	lb_count(outcome);
+	return outcome;
+}
+
+/* What the outcome means for the packet, as a verdict of tc. */
+static __always_inline int lb_tc_act(struct __sk_buff *skb, enum lb_hook hook, struct lb_scratch *scratch,
+				     enum lb_outcome outcome)
+{
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
 		if (lb_leaves_by_other_uplink(skb, scratch))
@@ -297,14 +309,36 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 	}
 }
 
+/* `missed`: the fast path has found no assured flow. */
+static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
+{
+	struct lb_scratch *scratch = lb_scratch_begin(hook, skb->ifindex, missed);
+	int verdict;
+
+	if (!scratch) {
+		lb_count(LB_OUTCOME_scratch_busy);
+		return lb_drop(hook);
+	}
+	verdict = lb_tc_act(skb, hook, scratch, lb_tc_process(skb, hook, scratch));
+	lb_scratch_end(scratch);
+	return verdict;
+}
+
 /*
  * Whether a frame from the network is only for this host. Other frames come from a flooding switch or in
- * promiscuous mode, and reach their own host, too. On pods' devices the kernel's packet type is not used: a
- * bridge port sees frames for the bridge as for another host.
+ * promiscuous mode, and reach their own host, too. From pods only frames for groups are left alone: a bridge port
+ * sees frames for the bridge as for another host.
  */
 static __always_inline int lb_is_for_host(const struct __sk_buff *skb, enum lb_hook hook)
 {
-	return hook != LB_HOOK_TC_INGRESS || skb->pkt_type == LB_PACKET_HOST;
+	switch (hook) {
+	case LB_HOOK_TC_INGRESS:
+		return skb->pkt_type == LB_PACKET_HOST;
+	case LB_HOOK_POD_INGRESS:
+		return skb->pkt_type == LB_PACKET_HOST || skb->pkt_type == LB_PACKET_OTHER_HOST;
+	default:
+		return 1;
+	}
 }
 
 static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Closes connected UDP sockets whose backend or frontend is gone, or whose service had no backend when they
- * connected and has one now: their next call fails with ECONNABORTED, as if the host had refused, and the
- * client can connect again (SEM-46). Run over all UDP sockets of one network namespace, whenever UDP services
- * change.
+ * Finds connected UDP sockets whose backend or frontend is gone, or whose service had no backend when they
+ * connected and has one now (SEM-46). lb_udp_find runs over all sockets that have storage, whenever UDP
+ * services change, or lb_udp_list over each network namespace's. The agent connects them again; where it cannot, it ends them by sock_diag: their next call
+ * fails with ECONNABORTED, as if the host had refused, and the client can connect again.
  */
 #include <linux/bpf.h>
 
@@ -11,24 +11,34 @@
 #include <bpf/bpf_helpers.h>
 
 #include "bpf/packet/kernel.h"
+#include "bpf/select/pair.h"
 #include "bpf/select/service.h"
 #include "maps/abi/checks.h"
+#include "maps/abi/lost_socket.h"
 #include "maps/abi/maps.bpf.h"
 
 /* From 6.5; the agent loads lb_udp_destroy only if the kernel has it. */
 extern int bpf_sock_destroy(struct sock_common *sock) __ksym __weak;
 
+/* An address of the kernel's, as ours are: an IPv4 address as ::ffff:a.b.c.d. */
+static __always_inline void lb_read_address(__u8 address[16], const struct sock_common *sock, __u32 ipv4,
+					    const struct in6_address *ipv6)
+{
+	__u32 prefix = LB_IPV4_PREFIX;
+
+	if (sock->skc_family == LB_AF_INET) {
+		__builtin_memset(address, 0, 8);
+		__builtin_memcpy(address + 8, &prefix, sizeof(prefix));
+		__builtin_memcpy(address + 12, &ipv4, sizeof(ipv4));
+	} else {
+		__builtin_memcpy(address, ipv6->bytes, sizeof(ipv6->bytes));
+	}
+}
+
 static __always_inline void lb_read_far_end(const struct sock_common *sock, struct lb_frontend_key *far_end)
 {
-	__u32 prefix = LB_IPV4_PREFIX, address = sock->skc_daddr;
-
 	__builtin_memset(far_end, 0, sizeof(*far_end));
-	if (sock->skc_family == LB_AF_INET) {
-		__builtin_memcpy(far_end->address + 8, &prefix, sizeof(prefix));
-		__builtin_memcpy(far_end->address + 12, &address, sizeof(address));
-	} else {
-		__builtin_memcpy(far_end->address, sock->skc_v6_daddr.bytes, sizeof(far_end->address));
-	}
+	lb_read_address(far_end->address, sock, sock->skc_daddr, &sock->skc_v6_daddr);
 	far_end->port = bpf_ntohs(sock->skc_dport);
 }
 
@@ -45,9 +55,7 @@ static __always_inline int lb_still_serves(const struct lb_pair *pair)
 	struct lb_backend backend;
 
 	return lb_backend_load(pair->backend, pair->service, &backend) && backend.serving == LB_YES &&
-	       backend.port == pair->backend_port &&
-	       lb_word(backend.address) == lb_word(pair->backend_address) &&
-	       lb_word(backend.address + 8) == lb_word(pair->backend_address + 8);
+	       backend.port == pair->backend_port && lb_same_ip(backend.address, pair->backend_address);
 }
 
 /* The frontend to which the pair's call was, if it exists now. */
@@ -94,58 +102,109 @@ static __always_inline int lb_is_outdated(const struct lb_pair *pair)
 	return pair->backend ? !lb_still_serves(pair) || !lb_has_frontend(pair) : lb_would_serve(pair);
 }
 
-/* Whether the backend of the socket's pair is gone. A socket without a pair of ours is not closed. */
-static __always_inline int lb_lost_backend(const struct lb_socket *socket, const struct sock_common *sock)
+/* Copies the pair that leads to where the socket is connected; 0: it has none, so the socket is not ours. */
+static __always_inline int lb_pair_of(const struct lb_socket *socket, const struct sock_common *sock,
+				      struct lb_pair *pair)
 {
 	struct lb_frontend_key far_end;
 
 	lb_read_far_end(sock, &far_end);
+#pragma unroll
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
-		if (!socket->pairs[i].sent && lb_leads_there(&socket->pairs[i], &far_end))
-			return lb_is_outdated(&socket->pairs[i]);
+		if (!socket->pairs[i].sent && lb_leads_there(&socket->pairs[i], &far_end)) {
+			*pair = socket->pairs[i];
+			return 1;
+		}
 	}
 	return 0;
 }
 
-/* Only connected sockets: an unconnected one would lose its port (REL-71). */
-static __always_inline int lb_must_close(struct sock_common *sock)
+/* Copies its pair. Only connected sockets: an unconnected one would lose its port (REL-71). */
+static __always_inline int lb_is_lost(const struct lb_socket *socket, const struct sock_common *sock,
+				      struct lb_pair *pair)
 {
-	const struct lb_socket *socket;
-
-	if (sock->skc_state != BPF_TCP_ESTABLISHED)
-		return 0;
-	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
-	return socket && lb_lost_backend(socket, sock);
+	return sock->skc_state == BPF_TCP_ESTABLISHED && lb_pair_of(socket, sock, pair) &&
+	       lb_is_outdated(pair);
 }
 
-/* Writes one byte for each socket that was closed. */
+/*
+ * For sockets that sock_diag does not end, and for kernels whose sock_diag ends none: runs over all UDP
+ * sockets of one network namespace. Writes one byte for each socket that was closed.
+ */
 SEC("iter/udp")
 int lb_udp_destroy(struct bpf_iter__udp *ctx)
 {
 	struct udp_sock *udp = ctx->udp_sk;
 	struct sock_common *sock = (struct sock_common *)udp;
+	const struct lb_socket *socket;
+	struct lb_pair pair;
 	__u8 one = 1;
 
-	if (udp && lb_must_close(sock) && !bpf_sock_destroy(sock))
+	if (!udp)
+		return 0;
+	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
+	if (socket && lb_is_lost(socket, sock, &pair) && !bpf_sock_destroy(sock))
 		bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
 	return 0;
 }
 
-/*
- * For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent must close by
- * sock_diag.
- */
-SEC("iter/udp")
-int lb_udp_find(struct bpf_iter__udp *ctx)
+static __always_inline void lb_describe(struct sock_common *sock, const struct lb_pair *pair,
+					struct lb_lost_socket *lost)
 {
-	struct udp_sock *udp = ctx->udp_sk;
-	struct sock_common *sock = (struct sock_common *)udp;
-	__u64 cookie;
+	struct lb_frontend frontend;
 
-	if (udp && lb_must_close(sock)) {
-		cookie = bpf_get_socket_cookie(sock);
-		bpf_seq_write(ctx->meta->seq, &cookie, sizeof(cookie));
-	}
+	__builtin_memset(lost, 0, sizeof(*lost));
+	lost->cookie = bpf_get_socket_cookie(sock);
+	lost->netns = sock->skc_net.net->ns.inum;
+	lost->device = sock->skc_bound_dev_if;
+	lb_read_address(lost->local, sock, sock->skc_rcv_saddr, &sock->skc_v6_rcv_saddr);
+	lb_read_address(lost->peer, sock, sock->skc_daddr, &sock->skc_v6_daddr);
+	__builtin_memcpy(lost->asked, pair->address, sizeof(lost->asked));
+	lost->asked_port = pair->port;
+	lost->served =
+		lb_frontend_of(pair, &frontend) || lb_address_kind_of(pair->address) == LB_CLUSTER_ADDRESS
+			? LB_YES
+			: LB_NO;
+	lost->local_port = sock->skc_num;
+	lost->peer_port = bpf_ntohs(sock->skc_dport);
+}
+
+static __always_inline void lb_write_lost(struct seq_file *to, struct sock_common *sock,
+					  const struct lb_socket *socket)
+{
+	struct lb_lost_socket lost;
+	struct lb_pair pair;
+
+	if (!lb_is_lost(socket, sock, &pair))
+		return;
+	lb_describe(sock, &pair, &lost);
+	bpf_seq_write(to, &lost, sizeof(lost));
+}
+
+/*
+ * Writes each lost socket. Storage outlives its socket by a moment: a socket without references
+ * is being freed, and one that has any is not freed while this program runs.
+ */
+SEC("iter/bpf_sk_storage_map")
+int lb_udp_find(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct sock_common *sock = (struct sock_common *)ctx->sk;
+	const struct lb_socket *socket = ctx->value;
+
+	if (sock && socket && sock->skc_refcnt.refs.counter)
+		lb_write_lost(ctx->meta->seq, sock, socket);
+	return 0;
+}
+
+/* The same of one network namespace's sockets, where no program may iterate over storage. */
+SEC("iter/udp")
+int lb_udp_list(struct bpf_iter__udp *ctx)
+{
+	struct sock_common *sock = (struct sock_common *)ctx->udp_sk;
+	const struct lb_socket *socket = sock ? bpf_sk_storage_get(&lb_sockets, sock, NULL, 0) : NULL;
+
+	if (socket)
+		lb_write_lost(ctx->meta->seq, sock, socket);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #define LB_OBJECT xdp
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup
 #define LB_CT_CONTEXT struct xdp_md
+#define LB_SENDING_SOCKET(xdp) ((void)(xdp), (struct bpf_sock *)NULL)
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -147,7 +148,7 @@ LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp, __u32 up
 {
 	const struct ethhdr *ethernet = (void *)(long)xdp->data;
 
-	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end)
+	if (!lb_choices.xdp_fastpath || (const void *)(ethernet + 1) > (void *)(long)xdp->data_end)
 		return LB_FASTPATH_UNDECIDED;
 	switch (ethernet->h_proto) {
 	case bpf_htons(ETH_P_IP):
@@ -158,15 +159,12 @@ LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp, __u32 up
 	return LB_FASTPATH_UNDECIDED;
 }
 
-/* `missed`: the fast path has found no assured flow. */
-static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, __u32 uplink, enum lb_bool missed)
+static __always_inline int lb_xdp_process(struct xdp_md *xdp, struct lb_scratch *scratch)
 {
-	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, uplink, missed);
 	enum lb_outcome outcome;
 
-	if (scratch)
-		scratch->mark = 0;
-	if (!scratch || lb_xdp_network(xdp, &scratch->packet) != LB_OUTCOME_NONE ||
+	scratch->mark = 0;
+	if (lb_xdp_network(xdp, &scratch->packet) != LB_OUTCOME_NONE ||
 	    lb_xdp_transport(xdp, &scratch->packet) != LB_OUTCOME_NONE)
 		return lb_leave_to_tc();
 	if (scratch->packet.hops <= 1 || scratch->packet.part != LB_WHOLE)
@@ -181,6 +179,19 @@ static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, __u32 uplink, enu
 	}
 	lb_count(outcome);
 	return bpf_redirect_map(&lb_devmap, scratch->fib.ifindex, XDP_DROP);
+}
+
+/* `missed`: the fast path has found no assured flow. */
+static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, __u32 uplink, enum lb_bool missed)
+{
+	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, uplink, missed);
+	int verdict;
+
+	if (!scratch)
+		return lb_leave_to_tc();
+	verdict = lb_xdp_process(xdp, scratch);
+	lb_scratch_end(scratch);
+	return verdict;
 }
 
 /*

@@ -1,30 +1,14 @@
 // A copy of a kernel hash's contents, so that only differences are written. No policy, no retries.
 #pragma once
 
-#include <boost/functional/hash.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <optional>
-#include <string_view>
 
+#include "maps/hash.hpp"
 #include "maps/map.hpp"
 
 namespace lb::maps {
-
-/// Keys have no padding holes, so they are compared by their bytes.
-struct HashBytes {
-  template <class Key>
-  std::size_t operator()(const Key& key) const noexcept {
-    const std::string_view bytes(reinterpret_cast<const char*>(&key), sizeof(key));
-    return boost::hash<std::string_view>()(bytes);
-  }
-};
-struct EqualBytes {
-  template <class Key>
-  bool operator()(const Key& left, const Key& right) const noexcept {
-    return std::memcmp(&left, &right, sizeof(left)) == 0;
-  }
-};
 
 template <class Key, class Value>
 class Mirror {

@@ -77,7 +77,8 @@ std::string_view word(lb_verdict verdict) noexcept {
 }
 
 std::string_view word(lb_locality locality) noexcept {
-  return pick(std::to_array<std::string_view>({"elsewhere", "same-zone", "same-node"}), locality);
+  return pick(std::to_array<std::string_view>({"elsewhere", "same-zone", "same-node", "same-node-by-uplink"}),
+              locality);
 }
 
 std::string_view word(lb_side side) noexcept {

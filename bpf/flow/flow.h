@@ -297,6 +297,15 @@ static __always_inline struct lb_track *lb_unassured_find(const struct lb_tuple 
 	return track;
 }
 
+/* The entry in either table. */
+static __always_inline struct lb_track *lb_flow_find_any(const struct lb_tuple *arriving,
+							 struct lb_flow *flow)
+{
+	struct lb_track *track = lb_flow_find(LB_ASSURED, arriving, flow);
+
+	return track ? track : lb_unassured_find(arriving, flow);
+}
+
 /* Time is written only when its second changes, so a hot entry's cache line stays clean. */
 static __always_inline int lb_flow_touch(struct lb_track *live, const struct lb_track *copy, __u32 now)
 {

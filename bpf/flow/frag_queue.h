@@ -13,6 +13,7 @@
 
 #include "bpf/flow/fragment.h"
 #include "bpf/flow/scratch.h"
+#include "bpf/packet/length.h"
 #include "bpf/packet/stats.h"
 #include "maps/abi/abi.h"
 
@@ -90,11 +91,11 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	struct lb_frag_index *index = lb_frag_queue_slots();
 	struct lb_fragment_key datagram;
 	struct lb_frag_queue *copy;
-	__u64 length = skb->len;
+	__u32 length = skb->len;
 	__u32 slot;
 	long failed;
 
-	if (!scratch || !index || !lb_within(&length, sizeof(struct ethhdr), LB_FRAG_QUEUE_FRAME))
+	if (!scratch || !index || length < sizeof(struct ethhdr) || length > LB_FRAG_QUEUE_FRAME)
 		return 0;
 	slot = __sync_fetch_and_add(&index->next, 1) % LB_FRAG_QUEUE_SIZE;
 	copy = bpf_map_lookup_elem(&lb_frag_queue, &slot);
@@ -106,7 +107,8 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	copy->hook = scratch->hook;
 	copy->seen = lb_clock();
 	copy->length = length;
-	failed = bpf_skb_load_bytes(skb, 0, copy->frame, length);
+	failed = lb_load_bytes(skb, 0, copy->frame,
+			       lb_bounded(length, sizeof(struct ethhdr), LB_FRAG_QUEUE_FRAME));
 	*(volatile __u32 *)&index->tags[slot % LB_FRAG_QUEUE_SIZE] =
 		lb_frag_tag(&datagram, scratch->device, scratch->hook);
 	*(volatile __u32 *)&index->seen = copy->seen;
@@ -167,13 +169,14 @@ static __always_inline long lb_frag_reinject(struct __sk_buff *skb, __u32 hook)
 /* Gives the packet the copy's length and its content after the Ethernet header, which is equal. */
 static __always_inline long lb_frag_restore(struct __sk_buff *skb, const struct lb_frag_queue *copy)
 {
-	__u64 length = *(const volatile __u32 *)&copy->length;
+	const __u32 header = sizeof(struct ethhdr);
+	__u32 length = *(const volatile __u32 *)&copy->length;
 
-	if (!lb_within(&length, sizeof(struct ethhdr) + 1, LB_FRAG_QUEUE_FRAME) ||
-	    bpf_skb_change_tail(skb, length, 0))
+	if (length <= header || length > LB_FRAG_QUEUE_FRAME || bpf_skb_change_tail(skb, length, 0))
 		return -1;
-	return bpf_skb_store_bytes(skb, sizeof(struct ethhdr), copy->frame + sizeof(struct ethhdr),
-				   length - sizeof(struct ethhdr), BPF_F_RECOMPUTE_CSUM);
+	return lb_store_bytes(skb, header, copy->frame + header,
+			      lb_bounded(length - header, 1, LB_FRAG_QUEUE_FRAME - header),
+			      BPF_F_RECOMPUTE_CSUM);
 }
 
 /* The next copy to send, or NULL after the last one. */

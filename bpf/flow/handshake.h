@@ -5,6 +5,7 @@
 
 #include <asm/errno.h>
 
+#include "bpf/flow/awaited.h"
 #include "bpf/flow/flow.h"
 #include "bpf/flow/nat.h"
 #include "bpf/flow/scratch.h"
@@ -150,32 +151,37 @@ LB_FUNCTION int lb_assure(void)
 }
 
 /*
- * A SYN-ACK adds the forward entry, with the number that the client must acknowledge. If a SYN is repeated
- * after a change, two backends may answer: the first one gets the flow, and the client must not see the other
- * one's answer, or it would continue with that one if the first answer is lost (REL-11). Returns 0 for the
- * other one.
+ * The server's answer adds the forward entry: a SYN-ACK with the number that the client must acknowledge; or an
+ * ACK of a connection that the server still has on this tuple, which the client ends by a reset, for which the
+ * entry is. If a SYN is repeated after a change, two backends may answer: the first one gets the flow, and the
+ * client must not see the other one's SYN-ACK, or it would continue with that one if the first answer is lost
+ * (REL-11). Returns 0 for that one.
  */
-LB_FUNCTION int lb_note_synack(void)
+LB_FUNCTION int lb_note_answer(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_track *live;
+	int synack;
 
 	if (!scratch)
 		return 0;
+	synack = scratch->packet.step == LB_STEP_SYNACK;
 	lb_other_entry(scratch);
-	scratch->reply.track.number = scratch->packet.expected_ack;
-	scratch->reply.track.state = LB_ANSWERED;
+	scratch->reply.track.number = synack ? scratch->packet.expected_ack : LB_NO_SYNACK;
+	scratch->reply.track.state = synack ? LB_ANSWERED : LB_OPENING;
 	if (!lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST))
 		return 1;
 	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
 	if (live && lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving)) {
+		if (!synack)
+			return 1;
 		live->number = scratch->reply.track.number;
 		live->state = LB_ANSWERED;
 		live->seen = scratch->reply.track.seen;
 		return 1;
 	}
 	if (live && scratch->existing.track.state == LB_ANSWERED)
-		return 0;
+		return !synack;
 	lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_ANY);
 	return 1;
 }
@@ -280,6 +286,29 @@ static __always_inline int lb_becomes_assured(struct lb_scratch *scratch, int ne
 	       lb_assure();
 }
 
+/*
+ * Whether a packet of a server is its answer to a SYN: a SYN-ACK, or, as long as none was seen, any other packet
+ * but a reset. A SYN of the server's own opens the connection from both sides (RFC 9293, 3.5).
+ */
+static __always_inline int lb_answers(const struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (track->direction != LB_REPLY)
+		return 0;
+	return scratch->packet.step == LB_STEP_SYNACK ||
+	       (scratch->packet.step != LB_STEP_RST && track->number == LB_NO_SYNACK);
+}
+
+/* A SYN without a known answer expects one again. */
+static __always_inline void lb_await_again(struct lb_scratch *scratch)
+{
+	if (scratch->packet.step != LB_STEP_SYN || scratch->flow.track.direction != LB_FORWARD)
+		return;
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_await_answer(&scratch->reply_tuple);
+}
+
 LB_FUNCTION enum lb_outcome lb_unassured(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -302,10 +331,13 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 		return LB_OUTCOME_unrelated;
 	scratch->unassured = LB_YES;
 	lb_unassured_note_end(scratch, live);
-	if (scratch->packet.step == LB_STEP_SYNACK && scratch->flow.track.direction == LB_REPLY) {
-		live->number = scratch->packet.expected_ack;
-		live->state = LB_ANSWERED;
-		if (!lb_note_synack())
+	lb_await_again(scratch);
+	if (lb_answers(scratch)) {
+		if (scratch->packet.step == LB_STEP_SYNACK) {
+			live->number = scratch->packet.expected_ack;
+			live->state = LB_ANSWERED;
+		}
+		if (!lb_note_answer())
 			return LB_OUTCOME_duplicate_synack;
 	} else if (!lb_becomes_assured(scratch, new_second) && lb_is_midstream(&scratch->packet)) {
 		lb_expect_midstream();
@@ -313,11 +345,14 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
 
-/* TCP in mid-connection without an entry in lb_flows belongs to no flow, except until lb_midstream_until. */
+/*
+ * TCP in mid-connection without an entry in lb_flows belongs to no flow, except until lb_midstream_until, and if
+ * it may answer a SYN.
+ */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
 	if (lb_is_midstream(packet))
-		return lb_midstream_until > lb_clock();
+		return lb_midstream_until > lb_clock() || lb_is_awaited(&packet->tuple);
 	return 1;
 }
 

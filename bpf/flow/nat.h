@@ -24,6 +24,8 @@
 
 /* With 90 % of the ports in use, one flow in a million finds none. */
 #define LB_PROBES 128
+/* An existing claim is one of the first, unless most ports are in use. */
+#define LB_CLAIM_PROBES 8
 
 /*
  * Tuple locks: 0 or 1. Many, so that two CPUs rarely contend for one; pinned, so that old programs share
@@ -42,8 +44,8 @@ struct {
 
 /*
  * Returns NULL if another CPU holds the lock for too long. No program ends, and none interrupts another,
- * while it holds a lock. BPF's atomic operations that return a value order all accesses before them against
- * all after them, on every CPU.
+ * while it holds a lock; on PREEMPT_RT a task may preempt the holder, and gets NULL, too. BPF's atomic
+ * operations that return a value order all accesses before them against all after them, on every CPU.
  */
 static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
 {
@@ -178,6 +180,16 @@ static __always_inline enum lb_claim_result lb_claim_locked(struct lb_scratch *s
 		       : LB_CLAIMED;
 }
 
+/*
+ * Whether the flow's own claim exists already, for example in a retransmission. The kernel then tracks this
+ * flow's connection.
+ */
+static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
+{
+	return lb_flow_find_any(&scratch->reply_tuple, &scratch->existing) &&
+	       lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving);
+}
+
 /* Claims `scratch->reply_tuple` for the flow whose reply entry is `scratch->reply`. */
 LB_FUNCTION int lb_claim_tuple(void)
 {
@@ -187,6 +199,8 @@ LB_FUNCTION int lb_claim_tuple(void)
 
 	if (!scratch)
 		return LB_CLAIM_REFUSED;
+	if (scratch->needs_claim == LB_YES && !lb_is_claimed(scratch))
+		return LB_CLAIM_TAKEN;
 	lock = lb_lock(&scratch->reply_tuple);
 	if (!lock)
 		return LB_CLAIM_TAKEN;
@@ -278,11 +292,17 @@ LB_FUNCTION enum lb_outcome lb_displace(void)
 }
 
 /* The number of probes: each port at most once, and at least one. */
-static __always_inline __u32 lb_probes(void)
+static __always_inline __u32 lb_probes(const struct lb_scratch *scratch)
 {
-	__u32 all = lb_all_ports();
+	__u32 most = scratch->needs_claim == LB_YES ? LB_CLAIM_PROBES : LB_PROBES, all = lb_all_ports();
 
-	return all == 0 ? 1 : all < LB_PROBES ? all : LB_PROBES;
+	return all == 0 ? 1 : all < most ? all : most;
+}
+
+static __always_inline void lb_note_collision(const struct lb_scratch *scratch)
+{
+	if (scratch->needs_claim == LB_NO)
+		lb_count(LB_OUTCOME_port_collision);
 }
 
 /* The common state of all probes of one claim. */
@@ -291,17 +311,6 @@ struct lb_probing {
 	struct lb_scratch *scratch;
 	enum lb_outcome outcome;
 };
-
-/*
- * Whether the flow's own claim exists already, for example in a retransmission. The kernel then tracks this
- * flow's connection.
- */
-static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
-{
-	return (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) ||
-		lb_unassured_find(&scratch->reply_tuple, &scratch->existing)) &&
-	       lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving);
-}
 
 /*
  * Claims the client's own port. Because we did not choose it, the client may also use it for a direct
@@ -324,7 +333,7 @@ LB_FUNCTION int LB_PER_OBJECT(lb_claim_own_port)(void *ctx __arg_ctx)
 		claim = lb_claim_tuple();
 	}
 	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_UNASSURED)
-		lb_count(LB_OUTCOME_port_collision);
+		lb_note_collision(scratch);
 	return claim;
 }
 
@@ -345,7 +354,7 @@ static long LB_PER_OBJECT(lb_probe)(__u32 probe, struct lb_probing *probing)
 	if (claim == LB_CLAIM_UNASSURED)
 		lb_note_oldest(scratch);
 	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_UNASSURED) {
-		lb_count(LB_OUTCOME_port_collision);
+		lb_note_collision(scratch);
 		return 0;
 	}
 	probing->outcome = claim == LB_CLAIMED ? LB_OUTCOME_NONE : LB_OUTCOME_flow_table_full;
@@ -372,8 +381,10 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_claim_source_port)(void *ctx __arg_
 		if (claim == LB_CLAIMED || claim == LB_CLAIM_REFUSED)
 			return claim == LB_CLAIMED ? LB_OUTCOME_NONE : LB_OUTCOME_flow_table_full;
 	}
-	bpf_loop(lb_probes(), LB_PER_OBJECT(lb_probe), &probing, 0);
-	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace() : probing.outcome;
+	bpf_loop(lb_probes(scratch), LB_PER_OBJECT(lb_probe), &probing, 0);
+	if (probing.outcome != LB_OUTCOME_ports_exhausted)
+		return probing.outcome;
+	return scratch->needs_claim == LB_YES ? LB_OUTCOME_unrelated : lb_displace();
 }
 
 #endif

@@ -82,8 +82,11 @@ static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 
 	if (scratch->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
 		return 0;
-	return !lb_backend_load(track->backend, track->service, &scratch->backend) ||
-	       scratch->backend.serving != LB_YES || lb_lost_frontend();
+	if (lb_backend_load(track->backend, track->service, &scratch->backend) &&
+	    scratch->backend.serving == LB_YES && !lb_lost_frontend())
+		return 0;
+	scratch->abandoned = LB_YES;
+	return 1;
 }
 
 /*
@@ -226,7 +229,7 @@ LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
 }
 
 /*
- * Whether the node itself began the flow, at egress (SCTP, which no socket hook serves): we send its
+ * Whether the node itself began the flow, at egress, without a socket call that we translated: we send its
  * requests, and pass its replies to the stack.
  */
 static __always_inline int lb_is_nodes_own(const struct lb_track *track)

@@ -57,7 +57,10 @@ struct nf_conntrack_tuple_hash {
 } LB_KERNEL;
 struct nf_conn {
 	struct nf_conntrack_tuple_hash tuplehash[2];
+	unsigned long status;
 } LB_KERNEL;
+/* From uapi/linux/netfilter/nf_conntrack_common.h, IPS_SEEN_REPLY: packets of both directions were seen. */
+#define LB_CT_SEEN_REPLY (1UL << 1)
 
 struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, __u32 size,
 			     struct bpf_ct_opts___lb *opts, __u32 opts_size) __weak __ksym;
@@ -68,9 +71,11 @@ enum lb_tuple_user {
 	LB_UNUSED,
 	LB_LISTENER,
 	LB_CONNECTED,
-	LB_CONNTRACK,
+	LB_CONNTRACK_ANSWERED,   /* original direction, packets of both were seen */
+	LB_CONNTRACK_UNANSWERED, /* original direction, and no packet of the other one was seen */
 	LB_CONNTRACK_TRANSLATED, /* original direction, destination rewritten by conntrack or IPVS */
 	LB_CONNTRACK_REPLY,
+	LB_CONNTRACK_FIRST_REPLY, /* the same, and no packet of the reply direction was seen */
 };
 
 /* Fills in the tuple of an arriving packet; returns its size. */
@@ -155,6 +160,23 @@ static __always_inline int lb_has_other_destination(const struct nf_conn *connec
 	       from->u3.all[3] != original->destination.words[3];
 }
 
+static __always_inline enum lb_tuple_user lb_conntrack_user(const struct nf_conn *connection,
+							    const struct lb_tuple *tuple, __u8 direction)
+{
+	int answered = (connection->status & LB_CT_SEEN_REPLY) != 0;
+
+	if (direction == LB_CT_REPLY)
+		return answered ? LB_CONNTRACK_REPLY : LB_CONNTRACK_FIRST_REPLY;
+	if (lb_has_other_destination(connection, tuple))
+		return LB_CONNTRACK_TRANSLATED;
+	return answered ? LB_CONNTRACK_ANSWERED : LB_CONNTRACK_UNANSWERED;
+}
+
+static __always_inline int lb_is_conntrack_reply(int holder)
+{
+	return holder == LB_CONNTRACK_REPLY || holder == LB_CONNTRACK_FIRST_REPLY;
+}
+
 LB_FUNCTION int LB_PER_OBJECT(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_ct_opts___lb opts = {.netns_id = BPF_F_CURRENT_NETNS};
@@ -168,10 +190,7 @@ LB_FUNCTION int LB_PER_OBJECT(lb_conntrack_of)(void *ctx __arg_ctx, const struct
 	connection = LB_CT_LOOKUP(ctx, &asked, lb_sock_tuple(tuple, &asked), &opts, LB_CT_OPTS_SIZE);
 	if (!connection)
 		return LB_UNUSED;
-	if (opts.dir == LB_CT_REPLY)
-		holder = LB_CONNTRACK_REPLY;
-	else
-		holder = lb_has_other_destination(connection, tuple) ? LB_CONNTRACK_TRANSLATED : LB_CONNTRACK;
+	holder = lb_conntrack_user(connection, tuple, opts.dir);
 	LB_CT_RELEASE(connection);
 	return holder;
 }
@@ -189,23 +208,32 @@ LB_FUNCTION int LB_PER_OBJECT(lb_is_direct)(void *ctx __arg_ctx, const struct lb
 	return LB_PER_OBJECT(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
 }
 
-/* Whether replies on this tuple would be confused with those of a socket or connection of the kernel. */
+/*
+ * Whether replies on this tuple would be confused with those of a socket or connection of the kernel. A UDP socket
+ * that is bound and not connected may talk to any peer, and any process may bind thousands: it uses the tuple only if
+ * conntrack has a packet between it and this backend. What a backend sends unasked, or someone in its name, to a port
+ * without a socket uses none.
+ */
 LB_FUNCTION int LB_PER_OBJECT(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
-	int holder;
+	int holder, listens;
 
 	if (!tuple)
 		return 1;
 	holder = lb_socket_using(ctx, tuple);
-	if (holder == LB_CONNECTED || (holder == LB_LISTENER && tuple->protocol == LB_UDP))
+	if (holder == LB_CONNECTED)
 		return 1;
-	return LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple) != LB_UNUSED;
+	listens = holder == LB_LISTENER && tuple->protocol == LB_UDP;
+	if (!lb_config.ct_lookup)
+		return listens;
+	holder = LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple);
+	return holder == LB_CONNTRACK_UNANSWERED ? listens : holder != LB_UNUSED;
 }
 
 /*
- * Whether a packet for a service's address is a reply to a local socket or connection with that address and
- * port as its source (REL-64). For UDP the connection's first direction does not matter: it may be from
- * before the service existed.
+ * Whether a packet for a service's address belongs to a socket or a connection that has that address and port
+ * as its peer (REL-64, REL-146). A UDP connection without a reply does not count: it may be a client's that
+ * sent before the service existed.
  */
 LB_FUNCTION int LB_PER_OBJECT(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
@@ -216,7 +244,8 @@ LB_FUNCTION int LB_PER_OBJECT(lb_tuple_in_use)(void *ctx __arg_ctx, const struct
 	if (lb_socket_using(ctx, tuple) == LB_CONNECTED)
 		return 1;
 	tracked = LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple);
-	return tracked == LB_CONNTRACK_REPLY || (tracked != LB_UNUSED && tuple->protocol == LB_TCP);
+	return lb_is_conntrack_reply(tracked) || tracked == LB_CONNTRACK_ANSWERED ||
+	       (tracked != LB_UNUSED && tuple->protocol == LB_TCP);
 }
 
 #endif

@@ -18,21 +18,40 @@ struct in6_address {
 	__u8 bytes[16];
 };
 
-struct sock_common {
-	__be32 skc_daddr;
-	__be16 skc_dport;
-	unsigned short skc_family;
-	volatile unsigned char skc_state;
-	struct in6_address skc_v6_daddr;
+struct ns_common {
+	unsigned int inum;
 } LB_KERNEL;
 
 struct net {
 	__u64 net_cookie;
+	struct ns_common ns;
 } LB_KERNEL;
 
 typedef struct {
 	struct net *net;
 } LB_KERNEL possible_net_t;
+
+typedef struct {
+	int counter;
+} LB_KERNEL atomic_t;
+
+typedef struct refcount_struct {
+	atomic_t refs;
+} LB_KERNEL refcount_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	int skc_bound_dev_if;
+	possible_net_t skc_net;
+	struct in6_address skc_v6_daddr;
+	struct in6_address skc_v6_rcv_saddr;
+	refcount_t skc_refcnt;
+} LB_KERNEL;
 
 struct net_device {
 	int ifindex;
@@ -46,6 +65,11 @@ struct sk_buff {
 	__u8 ip_summed : 2; /* enum lb_summed */
 } LB_KERNEL;
 
+/* No member is read; only the pointer is compared with NULL. */
+struct mptcp_sock {
+	__u64 write_seq;
+} LB_KERNEL;
+
 struct udp_sock;
 struct seq_file;
 
@@ -56,6 +80,16 @@ struct bpf_iter_meta {
 struct bpf_iter__udp {
 	struct bpf_iter_meta *meta;
 	struct udp_sock *udp_sk;
+} LB_KERNEL;
+
+struct bpf_map;
+struct sock;
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
 } LB_KERNEL;
 
 #endif

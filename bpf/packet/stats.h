@@ -3,6 +3,7 @@
 #ifndef SLUICE_BPF_STATS_H
 #define SLUICE_BPF_STATS_H
 
+#include "maps/abi/choices.h"
 #include "maps/abi/maps.bpf.h"
 
 /*
@@ -14,26 +15,13 @@
 /*
  * A number about which the compiler has no information. Older verifiers (before 6.10) track a bound only in
  * the compared register, not in its 32-bit copies, and do not know the range of a function's return value; so
- * a length, an index or an outcome passes through here once, and is then compared and used in this one 64-bit
+ * an index or an outcome passes through here once, and is then compared and used in this one 64-bit
  * register.
  */
 static __always_inline __u64 lb_opaque(__u64 number)
 {
 	asm volatile("" : "+r"(number));
 	return number;
-}
-
-/*
- * Whether the number is from `least` to `most`. Two comparisons of the same register: compilers would make
- * one, of a difference.
- */
-static __always_inline int lb_within(__u64 *number, __u64 least, __u64 most)
-{
-	*number = lb_opaque(*number);
-	if (*number < least)
-		return 0;
-	*number = lb_opaque(*number);
-	return *number <= most;
 }
 
 /* Set by the agent before load. One object for all programs of the linked file. */
@@ -44,6 +32,13 @@ const volatile struct lb_config lb_config __weak = {
 	.last_port = 29999,
 	.high_first_port = 61000,
 	.high_last_port = 65535,
+};
+
+/* Likewise. */
+const volatile struct lb_choices lb_choices __weak = {
+	.tc_fastpath = LB_YES,
+	.xdp_fastpath = LB_YES,
+	.egress_verdicts = LB_YES,
 };
 
 enum lb_action {
@@ -79,12 +74,24 @@ static __always_inline __u64 *lb_counter(enum lb_outcome outcome)
 	return stats && index < LB_OUTCOME_COUNT ? (__u64 *)stats + index : NULL;
 }
 
-/* For packet hooks, which run with bottom halves disabled: no other counting on this CPU meanwhile. */
+/*
+ * Whether a task may preempt another one within a packet hook, and run a packet hook on the same CPU: on
+ * PREEMPT_RT, where disabling bottom halves disables no preemption. Older ones have a lock that keeps the
+ * other task waiting (later PREEMPT_RT_NEEDS_BH_LOCK); programs cannot see whether there is one.
+ */
+static __always_inline int lb_is_preemptible(void)
+{
+	return lb_config.preemptible == LB_YES;
+}
+
+/* For packet hooks, which run with bottom halves disabled: elsewhere no other counting on this CPU meanwhile. */
 static __always_inline void lb_count(enum lb_outcome outcome)
 {
 	__u64 *counter = lb_counter(outcome);
 
-	if (counter)
+	if (counter && lb_is_preemptible())
+		__sync_fetch_and_add(counter, 1);
+	else if (counter)
 		*counter += 1;
 }
 

@@ -20,7 +20,6 @@
 #include "bpf/path/client.h"
 #include "bpf/path/open.h"
 #include "bpf/path/open_beside.h"
-#include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
 #include "maps/abi/abi.h"
@@ -67,8 +66,7 @@ LB_FUNCTION enum lb_outcome lb_related(void)
 	struct lb_scratch *scratch = lb_scratch_get();
 	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	if (!lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->flow) &&
-	    !lb_unassured_find(&scratch->packet.tuple, &scratch->flow))
+	if (!lb_flow_find_any(&scratch->packet.tuple, &scratch->flow))
 		return LB_OUTCOME_unrelated;
 	if (!lb_acts_here(&scratch->flow.track, scratch->hook))
 		return LB_OUTCOME_unrelated;
@@ -83,85 +81,32 @@ static __always_inline enum lb_outcome lb_later_fragment(struct lb_scratch *scra
 	return lb_fragment_find(&scratch->packet) ? lb_related() : LB_OUTCOME_fragment;
 }
 
-/* ---- Packets without a service, which pass through. ---- */
-
 /*
  * A new connection directly to a backend, on the tuple of a dead flow of ours: its replies do not belong to
  * that flow.
  */
-static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
+LB_FUNCTION int lb_replace_dead(void)
 {
+	struct lb_scratch *scratch = lb_scratch_get();
+
+	if (!scratch)
+		return 0;
 	lb_reverse(&scratch->packet.tuple, &scratch->reply_tuple);
 	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->reply) ||
 	    scratch->reply.track.direction != LB_REPLY)
-		return;
+		return 0;
 	lb_reverse(&scratch->reply.leaving, &scratch->existing_reply);
 	if (!lb_flow_find(LB_ASSURED, &scratch->existing_reply, &scratch->existing))
 		scratch->existing.track.state = scratch->reply.track.state;
 	if (!lb_is_over(scratch->packet.tuple.protocol, scratch->reply.track.state,
 			scratch->existing.track.state))
-		return;
+		return 0;
 	lb_flow_erase(LB_ASSURED, &scratch->existing_reply);
 	lb_flow_erase(LB_UNASSURED, &scratch->existing_reply);
 	lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
 	if (!lb_flow_erase(LB_ASSURED, &scratch->reply_tuple))
 		lb_count(LB_OUTCOME_flow_replaced);
-}
-
-/*
- * At egress, after the translation by any other proxy: a packet to a ClusterIP that no service has (SEM-17,
- * 31).
- */
-static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
-{
-	const struct lb_tuple *tuple = &scratch->packet.tuple;
-	const struct lb_node *node = lb_this_node();
-
-	return node && lb_node_policy_load(node).drop_unallocated == LB_YES &&
-	       lb_in_ranges(LB_CLUSTER_IP_RANGES, &tuple->destination) &&
-	       lb_address_kind_of(tuple->destination.bytes) == LB_NO_ADDRESS;
-}
-
-/*
- * Handles packets to services that leave the node untranslated: calls that the socket hooks did not translate
- * because their service drops them (docs/semantics.md, choice D), and traffic that those hooks do not see,
- * such as SCTP, raw sockets and pods' packets at devices that are not served. No other host may answer them.
- * For the node itself any address but a ClusterIP is short-circuited (SEM-32).
- */
-static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
-{
-	const struct lb_tuple *tuple = &scratch->packet.tuple;
-	struct lb_frontend_key key =
-		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
-	const struct lb_service *service;
-	struct lb_frontend frontend = {};
-	struct lb_policy policy;
-	enum lb_scope scope;
-
-	if (!lb_frontend_load(&key, &frontend))
-		return lb_address_kind_of(key.address) == LB_CLUSTER_ADDRESS ? LB_OUTCOME_unknown_port
-									     : LB_OUTCOME_unrelated;
-	service = lb_service_of(frontend.service);
-	if (!service)
-		return LB_OUTCOME_unrelated;
-	policy = lb_policy_load(service);
-	if (lb_range_denies(frontend, policy, tuple))
-		return LB_OUTCOME_range_denied;
-	scope = frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER;
-	return lb_set_load(service, scope).count ? LB_OUTCOME_unrelated : lb_no_backend(policy, scope);
-}
-
-LB_FUNCTION enum lb_outcome lb_untranslated(void)
-{
-	struct lb_scratch *scratch = lb_scratch_get();
-	if (!scratch)
-		return LB_OUTCOME_unrelated;
-	if (scratch->packet.step == LB_STEP_SYN)
-		lb_replace_dead(scratch);
-	if (scratch->hook != LB_HOOK_TC_EGRESS || lb_leaves_new_flows() ||
-	    (scratch->packet.step != LB_STEP_NONE && scratch->packet.step != LB_STEP_SYN))
-		return LB_OUTCOME_unrelated;
-	return lb_is_unallocated(scratch) ? LB_OUTCOME_unallocated : lb_drop_or_refuse_leaving(scratch);
+	return 1;
 }
 
 /* Echo requests and unsupported protocols to a ClusterIP, which serves neither (SEM-31). */
@@ -183,8 +128,8 @@ static __always_inline enum lb_outcome lb_other_protocol(const struct lb_scratch
 }
 
 /*
- * Returns the outcome, and in `scratch->flow` the tuple to write if the outcome rewrites the packet. Packets
- * at egress come from the stack; they open only the node's own flows that no socket hook serves.
+ * Returns the outcome, and in `scratch->flow` the tuple to write if the outcome rewrites the packet. What
+ * belongs to no flow at egress is decided in leaving.h.
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_scratch *scratch)
 {
@@ -201,18 +146,11 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 		outcome = lb_unassured();
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)
 		outcome = LB_PER_OBJECT(lb_open)(ctx);
-	if (outcome == LB_OUTCOME_unrelated &&
-	    (scratch->packet.step == LB_STEP_SYN || hook == LB_HOOK_TC_EGRESS))
-		outcome = lb_untranslated();
+	if (outcome == LB_OUTCOME_unrelated && scratch->packet.step == LB_STEP_SYN)
+		lb_replace_dead();
 	if (outcome == LB_OUTCOME_unrelated && (hook == LB_HOOK_TC_INGRESS || hook == LB_HOOK_POD_INGRESS) &&
 	    (scratch->packet.step == LB_STEP_SYN || scratch->packet.step == LB_STEP_NONE))
 		outcome = LB_PER_OBJECT(lb_open_direct)(ctx);
-	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
-	    scratch->packet.tuple.protocol == LB_SCTP)
-		outcome = LB_PER_OBJECT(lb_open_own)(ctx);
-	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS && lb_config.stack_forwards &&
-	    scratch->forwarded == LB_YES)
-		outcome = LB_PER_OBJECT(lb_open_leaving)(ctx);
 	return outcome;
 }
 

@@ -21,28 +21,25 @@ static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const un
 }
 
 /*
- * Whether the source is a frontend. A node may have a load balancer's address, but not send from that port.
+ * Returns the outcome for a source that cannot be a client of a service (REL-18), or LB_OUTCOME_NONE. Of
+ * services' addresses only ClusterIPs count: others may be claimed by whoever writes a Service, also a
+ * client's, and would silence it (REL-147).
  */
-static __always_inline int lb_service_source(const struct lb_tuple *tuple)
-{
-	struct lb_frontend_key key = lb_frontend_at(&tuple->source, tuple->source_port, tuple->protocol);
-	struct lb_frontend frontend;
-
-	return lb_frontend_load(&key, &frontend);
-}
-
-/* Returns the outcome for a source that cannot be a client of a service (REL-18), or LB_OUTCOME_NONE. */
 static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tuple)
 {
 	enum lb_address_kind kind = lb_address_kind_of(tuple->source.bytes);
 
 	if (lb_is_no_host(tuple->family, &tuple->source))
 		return LB_OUTCOME_martian;
-	if (kind == LB_NO_ADDRESS)
+	switch (kind) {
+	case LB_NO_ADDRESS:
+	case LB_SERVICE_ADDRESS:
 		return LB_OUTCOME_NONE;
-	if (kind == LB_CLUSTER_ADDRESS || lb_service_source(tuple))
+	case LB_CLUSTER_ADDRESS:
 		return LB_OUTCOME_service_source;
-	return kind == LB_SERVICE_ADDRESS ? LB_OUTCOME_NONE : LB_OUTCOME_own_source;
+	default:
+		return LB_OUTCOME_own_source;
+	}
 }
 
 /*
@@ -68,8 +65,7 @@ LB_FUNCTION int lb_needs_xfrm_back(void)
 
 	if (!scratch || !node || (scratch->hook != LB_HOOK_TC_INGRESS && scratch->hook != LB_HOOK_XDP))
 		return 0;
-	return lb_node_policy_load(node).xfrm == LB_YES &&
-	       lb_in_ranges(LB_XFRM_RANGES, &scratch->packet.tuple.source);
+	return lb_is_xfrm_peer(lb_node_policy_load(node).xfrm, &scratch->packet.tuple.source);
 }
 
 /* For a port that a ClusterIP does not serve: only a valid client gets a reply. */

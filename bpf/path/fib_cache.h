@@ -30,7 +30,7 @@ struct lb_fib_cache_entry {
 	__u8 pad[5];
 };
 
-/* Scratch memory, like lb_scratch. */
+/* Per-CPU memory, like lb_scratch. Unused if tasks interleave: one could read what another has half written. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LB_FIB_CACHE_SIZE);
@@ -59,9 +59,9 @@ static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const 
 {
 	const struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving, egress_ifindex);
 
-	if (!entry || entry->eighths != lb_clock_eighths() || entry->ingress_ifindex != ingress_ifindex ||
-	    entry->egress_ifindex != egress_ifindex || entry->protocol != leaving->protocol ||
-	    length > entry->mtu)
+	if (lb_is_preemptible() || !entry || entry->eighths != lb_clock_eighths() ||
+	    entry->ingress_ifindex != ingress_ifindex || entry->egress_ifindex != egress_ifindex ||
+	    entry->protocol != leaving->protocol || length > entry->mtu)
 		return NULL;
 	return lb_same_address(&entry->source, &leaving->source) &&
 			       lb_same_address(&entry->destination, &leaving->destination)
@@ -75,7 +75,7 @@ static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
 	struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving, scratch->fib.ifindex);
 
-	if (!entry)
+	if (lb_is_preemptible() || !entry)
 		return;
 	entry->source = leaving->source;
 	entry->destination = leaving->destination;

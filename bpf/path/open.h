@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opens a flow: finds the service and its verdict, selects backend and source, and claims the reply tuple. At
- * egress it opens only flows of the node itself that socket hooks cannot translate.
+ * Opens a flow: finds the service and its verdict, selects backend and source, and claims the reply tuple.
  */
 #ifndef SLUICE_BPF_OPEN_H
 #define SLUICE_BPF_OPEN_H
@@ -14,6 +13,7 @@
 #include "bpf/packet/stats.h"
 #include "bpf/path/client.h"
 #include "bpf/path/open_to.h"
+#include "bpf/path/sender.h"
 #include "bpf/select/affinity.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
@@ -86,20 +86,35 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
 		return LB_OUTCOME_stale_slot;
+	/* A backend of this node that is reached by an uplink: only to the node's address replies return (SEM-141). */
+	if (scope == LB_LOCAL && scratch->backend.locality == LB_SAME_NODE_BY_UPLINK)
+		scratch->masquerade = 1;
 	outcome = LB_PER_OBJECT(lb_open_to)(ctx);
 	return lb_opened(outcome) ? lb_record_forward(scratch, outcome) : outcome;
 }
 
 /*
- * TCP in mid-connection to a service: an unassured flow, a connection that is not translated, or a lost flow.
+ * Whether a packet in mid-connection continues a flow only if its reply entry is still there: to an address that may
+ * be claimed it may as well be an answer. Conntrack would tell, but the kernel's lookup has no SCTP.
  */
-static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch)
+static __always_inline int lb_needs_claim(const struct lb_packet *packet, enum lb_kind kind)
+{
+	return packet->tuple.protocol == LB_SCTP && lb_is_midstream(packet) && kind != LB_CLUSTER_IP &&
+	       !lb_tables_lost();
+}
+
+/* In mid-connection to a service: an unassured flow, a connection that is not translated, or a lost flow. */
+static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch, enum lb_kind kind)
 {
 	enum lb_outcome outcome = lb_unassured();
 	int theirs;
 
 	if (outcome != LB_OUTCOME_unrelated)
 		return outcome;
+	if (lb_needs_claim(&scratch->packet, kind)) {
+		scratch->needs_claim = LB_YES;
+		return LB_OUTCOME_NONE;
+	}
 	theirs = LB_PER_OBJECT(lb_tuple_in_use)(ctx, &scratch->packet.tuple);
 	if (scratch->hook != LB_HOOK_XDP)
 		lb_count(theirs ? LB_OUTCOME_tuple_in_use : LB_OUTCOME_midstream);
@@ -138,7 +153,7 @@ static __always_inline int lb_is_ipvs_reply(void *ctx, struct lb_scratch *scratc
 	if (scratch->hook == LB_HOOK_XDP || (packet->step != LB_STEP_NONE && !lb_is_midstream(packet)))
 		return 0;
 	if (!lb_conntrack_translates() ||
-	    LB_PER_OBJECT(lb_conntrack_of)(ctx, &packet->tuple) != LB_CONNTRACK_REPLY)
+	    !lb_is_conntrack_reply(LB_PER_OBJECT(lb_conntrack_of)(ctx, &packet->tuple)))
 		return 0;
 	lb_count(LB_OUTCOME_tuple_in_use);
 	return 1;
@@ -182,31 +197,6 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratc
 	return lb_unserved(scratch, kind);
 }
 
-/*
- * Opens SCTP flows of the node's own processes, which no socket hook sees. lb_drop_or_refuse_leaving() has
- * already rejected or dropped others.
- */
-LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_own)(void *ctx __arg_ctx)
-{
-	struct lb_scratch *scratch = lb_scratch_get();
-	const struct lb_tuple *tuple;
-	struct lb_frontend frontend = {};
-
-	if (!scratch)
-		return LB_OUTCOME_unrelated;
-	tuple = &scratch->packet.tuple;
-	if (!lb_is_ours(tuple->source.bytes))
-		return LB_OUTCOME_unrelated;
-	if (scratch->packet.step != LB_STEP_SYN)
-		return lb_unassured();
-	if (lb_leaves_new_flows())
-		return LB_OUTCOME_unrelated;
-	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
-	if (!lb_frontend_load(&scratch->asked, &frontend))
-		return LB_OUTCOME_unrelated;
-	return lb_choose(ctx, scratch, frontend);
-}
-
 LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -229,8 +219,10 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open)(void *ctx __arg_ctx)
 		return lb_is_ipvs_reply(ctx, scratch) ? LB_OUTCOME_unrelated : lb_refuses(tuple);
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
+	if (frontend.kind != LB_CLUSTER_IP && LB_PER_OBJECT(lb_is_by_socket)(ctx))
+		return LB_OUTCOME_unrelated;
 	if (lb_is_midstream(&scratch->packet)) {
-		outcome = lb_midstream(ctx, scratch);
+		outcome = lb_midstream(ctx, scratch, frontend.kind);
 		if (outcome != LB_OUTCOME_NONE)
 			return outcome;
 	}
@@ -241,7 +233,14 @@ LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open)(void *ctx __arg_ctx)
 		return LB_OUTCOME_unrelated;
 	if (lb_needs_xfrm_back())
 		return LB_OUTCOME_ipsec;
-	return lb_choose(ctx, scratch, frontend);
+	outcome = lb_choose(ctx, scratch, frontend);
+	if (scratch->needs_claim == LB_NO)
+		return outcome;
+	if (!lb_opened(outcome))
+		return LB_OUTCOME_unrelated;
+	if (scratch->hook != LB_HOOK_XDP)
+		lb_count(LB_OUTCOME_midstream);
+	return outcome;
 }
 
 #endif

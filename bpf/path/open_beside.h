@@ -18,6 +18,14 @@
 #include "maps/abi/abi.h"
 #include "maps/abi/checks.h"
 
+/* Finds the reply entry that the packet's own replies would match, in `scratch->reply`. */
+static __always_inline int lb_find_reply_entry(struct lb_scratch *scratch)
+{
+	lb_reverse(&scratch->packet.tuple, &scratch->reply_tuple);
+	return lb_flow_find_any(&scratch->reply_tuple, &scratch->reply) &&
+	       scratch->reply.track.direction == LB_REPLY;
+}
+
 /*
  * Finds the flow whose reply tuple equals that of the packet's own replies, in `scratch->reply`: a flow of a
  * client that also uses a service. Excludes packets that we have sent ourselves and that a route returns to
@@ -25,10 +33,7 @@
  */
 static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 {
-	lb_reverse(&scratch->packet.tuple, &scratch->reply_tuple);
-	return (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->reply) ||
-		lb_unassured_find(&scratch->reply_tuple, &scratch->reply)) &&
-	       scratch->reply.track.direction == LB_REPLY && scratch->reply.track.source_nat == LB_NO;
+	return lb_find_reply_entry(scratch) && scratch->reply.track.source_nat == LB_NO;
 }
 
 /*

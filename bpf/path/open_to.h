@@ -6,6 +6,7 @@
 #ifndef SLUICE_BPF_OPEN_TO_H
 #define SLUICE_BPF_OPEN_TO_H
 
+#include "bpf/flow/awaited.h"
 #include "bpf/flow/flow.h"
 #include "bpf/flow/handshake.h"
 #include "bpf/flow/nat.h"
@@ -128,13 +129,14 @@ LB_FUNCTION int lb_needs_xfrm(void)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
 
-	return scratch && scratch->xfrm && lb_in_ranges(LB_XFRM_RANGES, scratch->backend.address);
+	return scratch && lb_is_xfrm_peer(scratch->xfrm, scratch->backend.address);
 }
 
 /*
  * A flow of the node itself, at egress: its address is kept, because replies return to it. They pass our
- * hooks if they arrive from another node or from a pod whose device is served; replies of other local
- * backends pass no hook, so flows to them are not translated.
+ * hooks if they arrive from another node or from a pod whose device is served. Replies of other local
+ * backends pass none, and only the stack can send by a route that adds headers: such packets are refused,
+ * because untranslated they would reach another host, or none.
  */
 static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_scratch *scratch)
 {
@@ -144,15 +146,15 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	long result;
 
 	if (lb_is_ours(scratch->backend.address))
-		return LB_OUTCOME_unrelated;
+		return LB_OUTCOME_own_unserved;
 	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
 	if (lb_is_encapsulated(result))
-		return LB_OUTCOME_unrelated;
+		return LB_OUTCOME_own_unserved;
 	if (!lb_names_device(scratch, result))
 		return LB_OUTCOME_no_route;
 	kind = lb_device_kind_of(scratch->fib.ifindex);
 	if (kind == LB_NO_DEVICE)
-		return LB_OUTCOME_unrelated;
+		return LB_OUTCOME_own_unserved;
 	if (lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
 	track->path = LB_PATH_REDIRECT;
@@ -244,6 +246,8 @@ static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scra
 		lb_recall_handshake(scratch);
 	if (midstream || scratch->flow.track.fast_open == LB_YES)
 		lb_expect_midstream();
+	if (scratch->packet.step == LB_STEP_SYN)
+		lb_await_answer(&scratch->reply_tuple);
 	if (scratch->packet.step == LB_STEP_SYN && scratch->packet.part == LB_WHOLE)
 		return opened;
 	if (lb_flow_insert(LB_UNASSURED, &scratch->packet.tuple, &scratch->flow, BPF_ANY)) {

@@ -19,6 +19,7 @@
 #include "bpf/flow/scratch.h"
 #include "bpf/packet/headers.h"
 #include "bpf/packet/icmp_inner.h"
+#include "bpf/packet/length.h"
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
 #include "bpf/rewrite/rewrite.h"
@@ -27,6 +28,7 @@
 
 #define LB_ANSWERS_PER_SECOND 1000 /* for each kind and CPU; like the kernel's own limit */
 #define LB_ANSWER_HOPS 64
+#define LB_LEAST_QUOTE 28      /* an IPv4 header and eight bytes */
 #define LB_PACKET_OTHER_HOST 3 /* a bridge port sees frames for the bridge's own address so */
 
 struct lb_answer4 {
@@ -129,8 +131,9 @@ static __always_inline void lb_icmp6(struct icmp6hdr *icmp, enum lb_answer what,
 	icmp->icmp6_mtu = what == LB_ANSWER_TOO_BIG ? bpf_htonl(mtu) : 0;
 }
 
+/* `quoted`: the sum over the quote. */
 static __always_inline void lb_fill4(struct lb_scratch *scratch, struct lb_answer4 *answer, __u32 size,
-				     enum lb_answer what)
+				     __u32 quoted, enum lb_answer what)
 {
 	__s64 sum;
 
@@ -146,13 +149,12 @@ static __always_inline void lb_fill4(struct lb_scratch *scratch, struct lb_answe
 	answer->ip.check =
 		(__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip, sizeof(answer->ip), 0));
 	lb_icmp4(&answer->icmp, what, scratch->mtu);
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), 0);
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)scratch->quote, size, (__u32)sum);
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), quoted);
 	answer->icmp.checksum = (__u16)~lb_fold16((__u32)sum);
 }
 
 static __always_inline void lb_fill6(struct lb_scratch *scratch, struct lb_answer6 *answer, __u32 size,
-				     enum lb_answer what)
+				     __u32 quoted, enum lb_answer what)
 {
 	__u32 length = sizeof(answer->icmp) + size;
 	__s64 sum;
@@ -167,8 +169,20 @@ static __always_inline void lb_fill6(struct lb_scratch *scratch, struct lb_answe
 	lb_icmp6(&answer->icmp, what, scratch->mtu);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip.saddr, 32, bpf_htonl(length + IPPROTO_ICMPV6));
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), (__u32)sum);
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)scratch->quote, size, (__u32)sum);
-	answer->icmp.icmp6_cksum = (__u16)~lb_fold16((__u32)sum);
+	answer->icmp.icmp6_cksum = (__u16)~lb_fold16((__u64)(__u32)sum + quoted);
+}
+
+/* Copies the start of the packet that the answer quotes. */
+static __always_inline int lb_quote(struct __sk_buff *skb, struct lb_scratch *scratch, __u32 size)
+{
+	return lb_load_bytes(skb, scratch->packet.network, scratch->quote,
+			     lb_bounded(size, LB_LEAST_QUOTE, LB_QUOTE));
+}
+
+static __always_inline __u32 lb_quote_sum(const struct lb_scratch *scratch, __u32 size)
+{
+	return (__u32)lb_csum_diff(NULL, 0, (const __be32 *)scratch->quote,
+				   lb_bounded(size, LB_LEAST_QUOTE, LB_QUOTE), 0);
 }
 
 /* Keeps the quoted start of the packet, makes room before it, and reverses the Ethernet header. */
@@ -177,8 +191,7 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch
 {
 	__u8 addresses[2 * ETH_ALEN];
 
-	if (bpf_skb_load_bytes(skb, scratch->packet.network, scratch->quote, size) ||
-	    bpf_skb_load_bytes(skb, 0, addresses + ETH_ALEN, ETH_ALEN) ||
+	if (lb_quote(skb, scratch, size) || bpf_skb_load_bytes(skb, 0, addresses + ETH_ALEN, ETH_ALEN) ||
 	    bpf_skb_load_bytes(skb, ETH_ALEN, addresses, ETH_ALEN))
 		return -1;
 	if (bpf_skb_change_tail(skb, scratch->packet.network + size, 0) ||
@@ -324,7 +337,7 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 		return 0;
 	size = lb_quote_size(&scratch->packet);
 	ipv4 = scratch->packet.tuple.family == LB_IPV4;
-	if (size < 28 || size > LB_QUOTE || scratch->packet.part == LB_LATER_FRAGMENT ||
+	if (size < LB_LEAST_QUOTE || size > LB_QUOTE || scratch->packet.part == LB_LATER_FRAGMENT ||
 	    scratch->packet.inner_network || !lb_answerable(skb, &scratch->packet.tuple, scratch->hook)) {
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
@@ -340,11 +353,11 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 	if (lb_make_room(skb, scratch, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;
 	if (ipv4) {
-		lb_fill4(scratch, &answer.v4, size, what);
+		lb_fill4(scratch, &answer.v4, size, lb_quote_sum(scratch, size), what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v4, sizeof(answer.v4),
 					     BPF_F_RECOMPUTE_CSUM);
 	} else {
-		lb_fill6(scratch, &answer.v6, size, what);
+		lb_fill6(scratch, &answer.v6, size, lb_quote_sum(scratch, size), what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v6, sizeof(answer.v6),
 					     BPF_F_RECOMPUTE_CSUM);
 	}

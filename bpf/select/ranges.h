@@ -29,4 +29,10 @@ static __always_inline int lb_in_ranges(__u32 service, const void *client)
 	return 0;
 }
 
+/* Whether the stack may encrypt, or block, packets to this address. */
+static __always_inline int lb_is_xfrm_peer(enum lb_xfrm xfrm, const void *address)
+{
+	return xfrm == LB_XFRM_ALL || (xfrm == LB_XFRM_LISTED && lb_in_ranges(LB_XFRM_RANGES, address));
+}
+
 #endif

@@ -14,16 +14,14 @@
 #include "bpf/packet/kernel.h"
 #include "bpf/packet/stats.h"
 #include "bpf/select/affinity.h"
+#include "bpf/select/pair.h"
 #include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
+#include "bpf/sock/direct.h"
+#include "bpf/sock/storage.h"
 #include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
-
-/* No member of the kernel's struct is read; only the pointer is compared with NULL. */
-struct mptcp_sock {
-	__u64 write_seq;
-} LB_KERNEL;
 
 enum lb_call { LB_CONNECT, LB_SEND };
 
@@ -42,11 +40,6 @@ struct lb_request {
 	__u32 backend;
 	__u32 service;
 };
-
-static __always_inline int lb_same_ip(const __u8 *one, const __u8 *other)
-{
-	return lb_word(one) == lb_word(other) && lb_word(one + 8) == lb_word(other + 8);
-}
 
 /* Whether the address is in 127.0.0.0/8 or ::1. */
 static __always_inline int lb_is_loopback(const __u8 *address)
@@ -107,10 +100,15 @@ static __always_inline int lb_serves_protocol(const struct lb_request *request)
 	return request->asked.protocol == LB_TCP || request->asked.protocol == LB_UDP;
 }
 
-/* Calls that the options leave to the packet path. */
+/* Sockets that the options leave to the packet path. */
+static __always_inline int lb_ignores_socket(struct bpf_sock_addr *ctx)
+{
+	return lb_config.host_sockets && !lb_of_host(ctx);
+}
+
 static __always_inline int lb_not_served(struct lb_request *request)
 {
-	return !lb_serves_protocol(request) || (lb_config.host_sockets && !lb_of_host(request->ctx));
+	return !lb_serves_protocol(request) || lb_ignores_socket(request->ctx);
 }
 
 enum lb_asked { LB_ASKED_FRONTEND, LB_ASKED_NOTHING, LB_ASKED_UNKNOWN_PORT };
@@ -168,12 +166,6 @@ static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct 
 	       lb_same_ip(pair->address, asked->address);
 }
 
-static __always_inline int lb_leads_to(const struct lb_pair *pair, const struct lb_frontend_key *peer)
-{
-	return pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
-	       lb_same_ip(pair->backend_address, peer->address);
-}
-
 /* The MPTCP connection that the call opens; NULL: none. The kernel, not the process, opens later subflows. */
 static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_request *request)
 {
@@ -190,16 +182,19 @@ static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_reque
 }
 
 /*
- * The storage of the process's socket. With MPTCP that is not the connecting socket, which is a subflow that
+ * The pair of the process's TCP socket. With MPTCP that is not the connecting socket, which is a subflow that
  * the kernel created; getpeername is called on the process's.
  */
-static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *request, __u64 flags)
+static __always_inline struct lb_pair *lb_tcp_pair(const struct lb_request *request, __u64 flags)
 {
 	struct mptcp_sock *connection = lb_mptcp_opening(request);
+	struct lb_pair *pair = connection ? bpf_sk_storage_get(&lb_tcp_sockets, connection, NULL, 0)
+					  : bpf_sk_storage_get(&lb_tcp_sockets, request->ctx->sk, NULL, 0);
 
-	if (connection)
-		return bpf_sk_storage_get(&lb_sockets, connection, NULL, flags);
-	return bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, flags);
+	if (pair || !flags || !lb_may_store(LB_TCP_SOCKET_UNITS))
+		return pair;
+	return connection ? bpf_sk_storage_get(&lb_tcp_sockets, connection, NULL, flags)
+			  : bpf_sk_storage_get(&lb_tcp_sockets, request->ctx->sk, NULL, flags);
 }
 
 /* The index of that frontend's pair; if there is none, of a free one, or of the least recently used pair. */
@@ -221,26 +216,34 @@ static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
 	}
 }
 
-/* A connected socket has one peer, so connect discards the pairs of others. */
+/*
+ * A connected socket has one peer, so connect discards the pairs of others. Messages of a former backend of the
+ * same frontend may be unread: their pairs stay.
+ */
 static __always_inline void lb_socket_forget(const struct lb_request *request)
 {
-	struct lb_socket *socket = lb_socket_of(request, 0);
-
-	if (!socket)
-		return;
-	for (int i = 0; i < LB_SOCKET_PAIRS; i++)
-		socket->pairs[i].used = LB_NO;
-}
-
-static __always_inline int lb_remember(const struct lb_request *request)
-{
-	struct lb_socket *socket = lb_socket_of(request, BPF_SK_STORAGE_GET_F_CREATE);
+	struct lb_socket *socket;
 	struct lb_pair *pair;
 
+	if (request->asked.protocol == LB_TCP) {
+		pair = lb_tcp_pair(request, 0);
+		if (pair)
+			pair->used = LB_NO;
+		return;
+	}
+	socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
 	if (!socket)
-		return 0;
-	lb_make_room_first(socket, lb_place_of(socket, &request->asked));
-	pair = &socket->pairs[0];
+		return;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		struct lb_pair *pair = &socket->pairs[i];
+
+		if (pair->sent || !pair->backend || !lb_asks_for(pair, &request->asked))
+			pair->used = LB_NO;
+	}
+}
+
+static __always_inline void lb_write_pair(const struct lb_request *request, struct lb_pair *pair)
+{
 	__builtin_memcpy(pair->address, request->asked.address, sizeof(pair->address));
 	__builtin_memcpy(pair->backend_address, request->chosen.address, sizeof(pair->backend_address));
 	pair->port = request->asked.port;
@@ -251,6 +254,31 @@ static __always_inline int lb_remember(const struct lb_request *request)
 	pair->used = LB_YES;
 	pair->direct = LB_NO;
 	pair->sent = request->call == LB_SEND ? LB_YES : LB_NO;
+}
+
+static __always_inline int lb_remember_tcp(const struct lb_request *request)
+{
+	struct lb_pair *pair = lb_tcp_pair(request, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (pair)
+		lb_write_pair(request, pair);
+	return pair != NULL;
+}
+
+static __always_inline int lb_remember(const struct lb_request *request)
+{
+	struct lb_socket *socket;
+
+	if (request->asked.protocol == LB_TCP)
+		return lb_remember_tcp(request);
+	socket = lb_make_udp_storage(request->ctx->sk);
+	if (!socket)
+		return 0;
+	lb_make_room_first(socket, request->call == LB_CONNECT ? LB_SOCKET_PAIRS - 1
+							       : lb_place_of(socket, &request->asked));
+	lb_write_pair(request, &socket->pairs[0]);
+	if (request->call == LB_SEND)
+		lb_share_pair(request->ctx, socket);
 	return 1;
 }
 
@@ -267,7 +295,7 @@ static __always_inline int lb_pair_serves(struct lb_request *request, const stru
 /* An unconnected socket stays on its backend while that serves; sending makes the pair its latest. */
 static __always_inline int lb_keeps(struct lb_request *request)
 {
-	struct lb_socket *socket = lb_socket_of(request, 0);
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
 	struct lb_pair pair;
 	int at;
 
@@ -282,6 +310,7 @@ static __always_inline int lb_keeps(struct lb_request *request)
 		socket->pairs[0] = pair;
 	}
 	socket->pairs[0].direct = LB_NO;
+	lb_share_pair(request->ctx, socket);
 	return 1;
 }
 
@@ -291,20 +320,38 @@ static __always_inline int lb_keeps(struct lb_request *request)
  * the latest counts. Except for a connected socket's peer: for an IPv6 socket with an IPv4 peer the kernel
  * shows each message as one that was sent to the peer.
  */
-static __always_inline void lb_note_direct(const struct lb_request *request)
+static __always_inline void lb_leave_pairs(const struct lb_request *request, struct lb_socket *socket)
 {
-	struct lb_socket *socket = lb_socket_of(request, 0);
-	int connected;
+	int connected = request->ctx->sk->state == BPF_TCP_ESTABLISHED;
 
-	if (!socket)
-		return;
-	connected = request->ctx->sk->state == BPF_TCP_ESTABLISHED;
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
 		struct lb_pair *pair = &socket->pairs[i];
 
-		if (lb_leads_to(pair, &request->asked) && (pair->sent || !connected))
+		if (lb_leads_to(pair, request->asked.address, request->asked.port, request->asked.protocol) &&
+		    (pair->sent || !connected))
 			pair->direct = LB_YES;
 	}
+}
+
+/* Notes the destination of a message that concerns no service. A connected socket's peer is the kernel's. */
+static __always_inline void lb_note_message(const struct lb_request *request)
+{
+	struct lb_socket *socket;
+
+	if (request->asked.protocol != LB_UDP || !request->ctx->sk || lb_ignores_socket(request->ctx))
+		return;
+	if (lb_is_connected_to(request->ctx, &request->asked)) {
+		socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
+		if (socket)
+			lb_leave_pairs(request, socket);
+		return;
+	}
+	socket = lb_make_udp_storage(request->ctx->sk);
+	if (!socket)
+		return;
+	lb_leave_pairs(request, socket);
+	lb_add_peer(&socket->direct, lb_member_of(&request->asked, LB_SENT_TO));
+	lb_share_direct(request->ctx, socket, &request->asked);
 }
 
 /*
@@ -323,6 +370,40 @@ static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *r
 	request->chosen.port = request->asked.port;
 	lb_remember(request);
 	return verdict == LB_REJECT ? LB_OUTCOME_socket_left : LB_OUTCOME_socket_dropped;
+}
+
+/* Whether the socket has a pair of that frontend: it began by a translation. */
+static __always_inline int lb_has_pair(const struct lb_socket *socket, const struct lb_frontend_key *asked)
+{
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		if (lb_asks_for(&socket->pairs[i], asked))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Whether a UDP call to an address that a tenant may claim goes on with a conversation without the service:
+ * it answers a peer that wrote first, or began before the claim. A socket that cannot note its peers counts
+ * as one that answers. TCP answers by connections; a connect is new traffic.
+ */
+static __always_inline int lb_knows_peer(struct lb_request *request, enum lb_kind kind)
+{
+	struct lb_socket *socket;
+
+	if (kind == LB_CLUSTER_IP || request->asked.protocol != LB_UDP || !request->ctx->sk ||
+	    lb_ignores_socket(request->ctx))
+		return 0;
+	socket = lb_make_udp_storage(request->ctx->sk);
+	if (!socket)
+		return request->call == LB_SEND;
+	if (lb_has_pair(socket, &request->asked))
+		return 0;
+	if (!(request->call == LB_SEND && lb_is_connected_to(request->ctx, &request->asked)) &&
+	    !lb_talks_directly(request->ctx, socket, &request->asked))
+		return 0;
+	lb_leave_pairs(request, socket);
+	return 1;
 }
 
 /* ---- Decisions. ---- */
@@ -379,8 +460,12 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	asked = lb_asked_frontend(request, &frontend);
 	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request) && !lb_leaves_new_flows())
 		return lb_socket_no_backend(request, LB_REJECT);
+	if (asked == LB_ASKED_NOTHING && request->call == LB_SEND)
+		lb_note_message(request);
 	if (asked != LB_ASKED_FRONTEND)
 		return LB_OUTCOME_socket_unrelated;
+	if (lb_knows_peer(request, frontend.kind))
+		return LB_OUTCOME_socket_direct;
 	request->service = frontend.service;
 	service = lb_service_of(frontend.service);
 	if (!service)
@@ -415,21 +500,17 @@ static __always_inline int lb_end_call(enum lb_outcome outcome)
 }
 
 /*
- * The frontend of the socket's call that was translated to this peer; the latest of several. A connected
- * socket's peer is the frontend of its connect, whatever it has sent elsewhere since.
+ * The pair of a socket's call that was translated to this peer; the latest of several. A connected socket's
+ * peer is the frontend of its connect, whatever it has sent elsewhere since.
  */
-static __always_inline const struct lb_pair *lb_pair_of_peer(struct bpf_sock_addr *ctx,
+static __always_inline const struct lb_pair *lb_pair_of_peer(const struct lb_socket *socket,
 							     const struct lb_frontend_key *peer,
 							     enum lb_peer which)
 {
-	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
-
-	if (!socket)
-		return NULL;
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
 		const struct lb_pair *pair = &socket->pairs[i];
 
-		if (!lb_leads_to(pair, peer))
+		if (!lb_leads_to(pair, peer->address, peer->port, peer->protocol))
 			continue;
 		if (which == LB_SENDER)
 			return pair->direct ? NULL : pair;
@@ -437,6 +518,59 @@ static __always_inline const struct lb_pair *lb_pair_of_peer(struct bpf_sock_add
 			return pair;
 	}
 	return NULL;
+}
+
+/* Replaces the peer by the frontend of that pair, if there is one. */
+static __always_inline int lb_replace_peer(struct lb_frontend_key *peer, const struct lb_pair *pair)
+{
+	if (!pair)
+		return 0;
+	__builtin_memcpy(peer->address, pair->address, sizeof(peer->address));
+	peer->port = pair->port;
+	return 1;
+}
+
+/* Returns whether the connected peer was replaced. */
+static __always_inline int lb_restore_connected(struct bpf_sock_addr *ctx, struct lb_frontend_key *peer)
+{
+	const struct lb_socket *socket;
+	const struct lb_pair *pair;
+
+	if (peer->protocol == LB_TCP) {
+		pair = bpf_sk_storage_get(&lb_tcp_sockets, ctx->sk, NULL, 0);
+		return pair && lb_leads_to(pair, peer->address, peer->port, peer->protocol) &&
+		       lb_replace_peer(peer, pair);
+	}
+	socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
+	return socket && lb_replace_peer(peer, lb_pair_of_peer(socket, peer, LB_CONNECTED_PEER));
+}
+
+/*
+ * Returns whether the sender of a datagram was replaced. For sockets that share a port it counts how any of them
+ * reached it last. A sender that no call explains is noted, but for a connected socket's, its only one.
+ */
+static __always_inline int lb_restore_sender(struct bpf_sock_addr *ctx, struct lb_frontend_key *sender)
+{
+	struct lb_socket *socket;
+	enum lb_reached reached;
+
+	if (sender->protocol != LB_UDP || !ctx->sk || lb_ignores_socket(ctx))
+		return 0;
+	if (ctx->sk->state == BPF_TCP_ESTABLISHED) {
+		socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
+		return socket && lb_replace_peer(sender, lb_pair_of_peer(socket, sender, LB_SENDER));
+	}
+	socket = lb_make_udp_storage(ctx->sk);
+	if (!socket)
+		return 0;
+	reached = lb_find_shared_peer(ctx, socket, sender);
+	if (reached == LB_REACHED_BY_FRONTEND)
+		return 1;
+	if (reached == LB_REACHED_UNKNOWN &&
+	    lb_replace_peer(sender, lb_pair_of_peer(socket, sender, LB_SENDER)))
+		return 1;
+	lb_note_sender(ctx, socket, sender);
+	return 0;
 }
 
 #endif

@@ -24,7 +24,7 @@
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
 /* The version of everything in this file. It names the pin directory: each layout has its own directory. */
-#define LB_LAYOUT 7
+#define LB_LAYOUT 8
 
 /* Default sizes; the agent's options change them before the maps are created. */
 #define LB_MAX_FRONTENDS 65536
@@ -41,6 +41,8 @@
 #define LB_MAX_AFFINITY 131072
 #define LB_MAX_RANGES 65536
 #define LB_MAX_FRAGMENTS 8192
+#define LB_MAX_SHARED_PORTS 2048
+#define LB_MAX_SHARED_PEERS 8192
 
 LB_BYTE_ENUM lb_bool { LB_NO, LB_YES };
 
@@ -146,7 +148,7 @@ struct lb_policy {
 	enum lb_bool source_ranges;    /* lb_ranges restricts load-balancer addresses */
 	enum lb_bool packet_path;      /* socket hooks leave it to packet hooks, but for the host's sockets */
 	enum lb_selection selection;
-	__u8 pad;
+	__u8 weight_error; /* percent by which a share of the traffic may differ from its weight; 0: exact */
 } LB_ALIGN8;
 
 struct lb_service {
@@ -176,6 +178,7 @@ LB_BYTE_ENUM lb_locality {
 	LB_ELSEWHERE, /* another zone, or unknown */
 	LB_SAME_ZONE,
 	LB_SAME_NODE,
+	LB_SAME_NODE_BY_UPLINK, /* an endpoint of this node that an uplink leads to, like one on another node (SEM-141) */
 };
 
 struct lb_backend {
@@ -376,7 +379,7 @@ LB_ASSERT(sizeof(struct lb_fragment) == 16);
 
 /* ---- Sockets: the translations of a socket, so that later calls get the same ones. ---- */
 
-#define LB_SOCKET_PAIRS 4
+#define LB_SOCKET_PAIRS 4 /* of a UDP socket; a TCP socket has one */
 
 struct lb_pair {
 	__u8 address[16]; /* the frontend of the process's call */
@@ -392,10 +395,79 @@ struct lb_pair {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_pair) == 48);
 
+/*
+ * The peers with which a UDP socket exchanged datagrams directly, as two Bloom filters (bpf/sock/direct.h):
+ * of the present generation, which began at `begun` (lb_clock), and of the one before.
+ */
+#define LB_PEER_WORDS 14
+
+struct lb_direct_peers {
+	__u64 recent[LB_PEER_WORDS];
+	__u64 before[LB_PEER_WORDS];
+	__u32 begun;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_direct_peers) == 232);
+
+/* Whether other sockets may have a socket's port (SO_REUSEPORT, SO_REUSEADDR). */
+LB_BYTE_ENUM lb_sharing {
+	LB_SHARING_UNKNOWN,
+	LB_OWNS_PORT,
+	LB_SHARES_PORT
+};
+
+/* With the kernel's 72 bytes of an element it fits into 512, the size that the kernel allocates. */
 struct lb_socket {
 	struct lb_pair pairs[LB_SOCKET_PAIRS]; /* the latest first */
-	__u8 pad[8];                           /* used by older programs; unchanged */
+	struct lb_direct_peers direct;
+	enum lb_sharing sharing;
+	__u8 pad[7];
 } LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_socket) == 432);
+
+/*
+ * The memory of all sockets' storage, in units of a TCP socket's (some 340 bytes, the kernel's part
+ * included). `made` only grows; once it reaches `most` (0: no limit) sockets get no storage. The agent counts
+ * what exists, and raises `most` by what is left. TCP sockets leave the reserve to UDP, whose clients compare
+ * addresses.
+ */
+#define LB_SOCKET_UNITS 262144
+#define LB_SOCKET_RESERVE (LB_SOCKET_UNITS / 4)
+enum lb_socket_units { LB_TCP_SOCKET_UNITS = 1, LB_UDP_SOCKET_UNITS = 2 };
+
+struct lb_socket_use {
+	__u64 made;
+	__u64 most;
+	__u64 counted; /* by lb_count_sockets, since the agent set it to zero */
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_socket_use) == 24);
+
+/* What a socket of a shared port sent to a backend through a service, for the others: the frontend. */
+struct lb_peer_key {
+	__u64 netns; /* cookie */
+	__u8 address[16];
+	__u16 port;
+	__u16 local_port;
+	__u8 pad[4];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_peer_key) == 32);
+
+/* `check` is lb_shared_peer_check() of its key and the frontend. */
+struct lb_shared_peer {
+	__u8 address[16];
+	__u16 port;
+	__u16 pad;
+	__u32 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_shared_peer) == 24);
+
+/* A port that several sockets of a network namespace may have. Its value: what any of them has read. */
+struct lb_port_key {
+	__u64 netns; /* cookie */
+	__u16 port;
+	__u8 pad[6];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_port_key) == 16);
 
 /* ---- Ports that source NAT leaves to the kernel: a bit per port, 64 an element, lowest first. ---- */
 
@@ -410,15 +482,22 @@ LB_BYTE_ENUM lb_local_detection {
 	LB_DETECT_BY_DEVICE, /* the packet comes from a pod's device */
 };
 
+/* Which addresses the stack's IPsec policies may cover. */
+LB_BYTE_ENUM lb_xfrm {
+	LB_XFRM_NONE,
+	LB_XFRM_LISTED, /* those in LB_XFRM_RANGES */
+	LB_XFRM_ALL,    /* any: LB_XFRM_RANGES could not be written completely */
+};
+
 /* One 64-bit word. */
 struct lb_node_policy {
 	enum lb_local_detection local_detection4;
 	enum lb_local_detection local_detection6;
 	enum lb_bool masquerade_all;   /* also pods' packets to ClusterIPs get this node's address */
 	enum lb_bool drop_unallocated; /* packets to a ClusterIP without a service are dropped at egress */
-	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
-	enum lb_bool conntrack_nat;    /* conntrack keeps translating connections that kube-proxy began */
-	enum lb_bool draining;         /* no flow is created: packets without a flow pass to the next proxy */
+	enum lb_xfrm xfrm;
+	enum lb_bool conntrack_nat; /* conntrack keeps translating connections that kube-proxy began */
+	enum lb_bool draining;      /* no flow is created: packets without a flow pass to the next proxy */
 	__u8 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_node_policy) == 8);
@@ -455,6 +534,9 @@ struct lb_node {
 
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
 
+/* Entries of lb_scratch if `preemptible`: two tasks that interleave collide in one of so many cases. */
+#define LB_SCRATCH_SLOTS 16
+
 struct lb_config {
 	__u64 clock_factor;      /* 2^32 / hertz: seconds = ticks * factor >> 32 */
 	__u32 unassured_seconds; /* an unassured entry older than this is ignored */
@@ -469,8 +551,8 @@ struct lb_config {
 	enum lb_bool host_sockets;   /* only sockets of the host's network namespace */
 	enum lb_bool fib_mark;       /* the FIB lookup uses marks */
 	enum lb_bool stack_forwards; /* the stack forwards external clients' flows to remote backends */
-	__u8 pad;
-	__u32 host_cookie_low; /* network namespace cookie of the host */
+	enum lb_bool preemptible;    /* tasks interleave on a CPU (PREEMPT_RT) */
+	__u32 host_cookie_low;       /* network namespace cookie of the host */
 	__u32 host_cookie_high;
 	__u32 orphaned_after; /* seconds without a heartbeat after which no flow is created; 0: never */
 };

@@ -52,6 +52,15 @@ static inline __u32 lb_address_check(const struct lb_address_key *key)
 	return (__u32)(lb_mix(lb_mix(0, lb_word(key->address)), lb_word(key->address + 8)) >> 16);
 }
 
+static inline __u32 lb_shared_peer_check(const struct lb_peer_key *key, const struct lb_shared_peer *peer)
+{
+	__u64 mixed = lb_mix(lb_mix(key->netns, lb_word(key->address)), lb_word(key->address + 8));
+
+	mixed = lb_mix(lb_mix(mixed, lb_word(peer->address)), lb_word(peer->address + 8));
+	return (__u32)(lb_mix(mixed, (__u64)key->port << 32 | (__u64)key->local_port << 16 | peer->port) >>
+		       16);
+}
+
 static inline __u32 lb_affinity_check(const struct lb_affinity_key *key, __u32 backend)
 {
 	__u64 mixed = lb_mix(lb_mix(0, lb_word(key->client)), lb_word(key->client + 8));

@@ -145,6 +145,35 @@ struct {
 } lb_sockets SEC(".maps") __weak;
 
 struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct lb_pair);
+} lb_tcp_sockets SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_socket_use);
+} lb_socket_use SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_SHARED_PEERS);
+	__type(key, struct lb_peer_key);
+	__type(value, struct lb_shared_peer);
+} lb_shared_peers SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_SHARED_PORTS);
+	__type(key, struct lb_port_key);
+	__type(value, struct lb_direct_peers);
+} lb_shared_ports SEC(".maps") __weak;
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);

@@ -50,6 +50,8 @@
 	X(no_route, DROP, "no route to the backend by which both directions pass our programs")                \
 	X(too_big, ANSWER, "larger than the MTU of the route: the sender gets the MTU by ICMP")                \
 	X(not_fragmented, ANSWER, "the same without \"don't fragment\", which needs the stack: as too_big")    \
+	X(own_unserved, ANSWER,                                                                                \
+	  "sent by this node without a socket call, to a backend whose replies would pass none of our hooks")  \
 	X(hop_limit, ANSWER, "TTL or hop limit used up: the sender gets time exceeded")                        \
 	X(ipsec, DROP,                                                                                         \
 	  "an IPsec policy covers the way to the backend, or to the client: ours would bypass it")             \
@@ -58,6 +60,8 @@
 	  "first fragment that came after others: received again, followed by their copies")                   \
 	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")    \
 	X(duplicate_synack, DROP, "SYN-ACK or INIT-ACK of another backend than the one that was first")        \
+	X(scratch_busy, DROP,                                                                                  \
+	  "PREEMPT_RT: a packet that a preempted task of this CPU is processing has the memory for it")        \
 	X(answer_limited, EVENT, "no answer: more than a thousand of its kind in this second on this CPU")     \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed")   \
 	X(midstream, EVENT, "TCP without a flow and without SYN, assigned a backend nevertheless")             \
@@ -77,6 +81,8 @@
 	X(socket_dropped, CALL,                                                                                \
 	  "call not translated: no endpoint on this node, or client not in the source ranges")                 \
 	X(socket_left, CALL, "call left to the packet hooks")                                                  \
+	X(socket_direct, CALL,                                                                                 \
+	  "call to an external address, left alone: the socket already talks directly with it")                \
 	X(socket_unrelated, CALL, "a call that concerns no service")                                           \
 	X(socket_restored, CALL, "a socket was shown the service's address instead of its backend's")          \
 	X(socket_forgotten, CALL, "no memory for the socket's pair: replies keep the backend's address")

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "agent/base/yes_no.hpp"
+#include "agent/plan/weight_slots.hpp"
 #include "maps/text.hpp"
 #include "tests/lib/map_lines.hpp"
 
@@ -25,8 +26,8 @@ lb_name name_of(const agent::ServicePortKey& key) {
 
 lb_service service_of(const agent::ServicePortPlan& plan) {
   lb_service service{};
-  service.cluster.count = plan.backends.members(LB_CLUSTER).slots();
-  service.local.count = plan.backends.members(LB_LOCAL).slots();
+  service.cluster.count = static_cast<__u32>(agent::WeightSlots(plan.backends, LB_CLUSTER).all());
+  service.local.count = static_cast<__u32>(agent::WeightSlots(plan.backends, LB_LOCAL).all());
   service.policy = plan.policy;
   service.affinity_seconds = plan.affinity_seconds;
   return service;

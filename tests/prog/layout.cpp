@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/choices.h"
 #include "tests/lib/paths.hpp"
 
 namespace {
@@ -54,7 +55,7 @@ std::vector<Struct> structs() {
       STRUCT(lb_policy, MEMBER(lb_policy, internal), MEMBER(lb_policy, external),
              MEMBER(lb_policy, cluster_empty), MEMBER(lb_policy, local_empty),
              MEMBER(lb_policy, source_ranges), MEMBER(lb_policy, packet_path), MEMBER(lb_policy, selection),
-             MEMBER(lb_policy, pad)),
+             MEMBER(lb_policy, weight_error)),
       STRUCT(lb_service, MEMBER(lb_service, cluster), MEMBER(lb_service, local), MEMBER(lb_service, policy),
              MEMBER(lb_service, affinity_seconds), MEMBER(lb_service, pad)),
       STRUCT(lb_name, MEMBER(lb_name, service), MEMBER(lb_name, protocol), MEMBER(lb_name, family),
@@ -93,7 +94,17 @@ std::vector<Struct> structs() {
              MEMBER(lb_pair, backend_port), MEMBER(lb_pair, backend), MEMBER(lb_pair, service),
              MEMBER(lb_pair, protocol), MEMBER(lb_pair, used), MEMBER(lb_pair, direct),
              MEMBER(lb_pair, sent)),
-      STRUCT(lb_socket, MEMBER(lb_socket, pairs), MEMBER(lb_socket, pad)),
+      STRUCT(lb_direct_peers, MEMBER(lb_direct_peers, recent), MEMBER(lb_direct_peers, before),
+             MEMBER(lb_direct_peers, begun), MEMBER(lb_direct_peers, pad)),
+      STRUCT(lb_socket, MEMBER(lb_socket, pairs), MEMBER(lb_socket, direct), MEMBER(lb_socket, sharing),
+             MEMBER(lb_socket, pad)),
+      STRUCT(lb_socket_use, MEMBER(lb_socket_use, made), MEMBER(lb_socket_use, most),
+             MEMBER(lb_socket_use, counted)),
+      STRUCT(lb_peer_key, MEMBER(lb_peer_key, netns), MEMBER(lb_peer_key, address), MEMBER(lb_peer_key, port),
+             MEMBER(lb_peer_key, local_port), MEMBER(lb_peer_key, pad)),
+      STRUCT(lb_shared_peer, MEMBER(lb_shared_peer, address), MEMBER(lb_shared_peer, port),
+             MEMBER(lb_shared_peer, pad), MEMBER(lb_shared_peer, check)),
+      STRUCT(lb_port_key, MEMBER(lb_port_key, netns), MEMBER(lb_port_key, port), MEMBER(lb_port_key, pad)),
       STRUCT(lb_node_policy, MEMBER(lb_node_policy, local_detection4),
              MEMBER(lb_node_policy, local_detection6), MEMBER(lb_node_policy, masquerade_all),
              MEMBER(lb_node_policy, drop_unallocated), MEMBER(lb_node_policy, xfrm),
@@ -109,9 +120,11 @@ std::vector<Struct> structs() {
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
              MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
-             MEMBER(lb_config, fib_mark), MEMBER(lb_config, stack_forwards), MEMBER(lb_config, pad),
+             MEMBER(lb_config, fib_mark), MEMBER(lb_config, stack_forwards), MEMBER(lb_config, preemptible),
              MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high),
              MEMBER(lb_config, orphaned_after)),
+      STRUCT(lb_choices, MEMBER(lb_choices, tc_fastpath), MEMBER(lb_choices, xdp_fastpath),
+             MEMBER(lb_choices, egress_verdicts), MEMBER(lb_choices, pad)),
       STRUCT(lb_stats, LB_OUTCOMES(COUNTER)),
   };
 }
@@ -121,16 +134,18 @@ const std::set<std::string> scratch{"lb_scratch", "lb_fib_cache_entry", "lb_frag
 
 /// Sizes of keys and values of the maps that are pinned with this layout. An agent adopts no map of another
 /// size, so another size needs another LB_LAYOUT.
-static_assert(LB_LAYOUT == 7);
+static_assert(LB_LAYOUT == 8);
 const std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> pinned_sizes{
-    {"lb_addresses", {16, 8}},    {"lb_affinity", {24, 16}},   {"lb_backends", {4, 32}},
-    {"lb_devices", {4, 8}},       {"lb_devmap", {4, 4}},       {"lb_fib_cache", {4, 64}},
-    {"lb_flows4", {16, 48}},      {"lb_flows6", {40, 72}},     {"lb_frag_index", {4, 1032}},
-    {"lb_frag_queue", {4, 1600}}, {"lb_fragments", {40, 16}},  {"lb_frontends", {20, 8}},
-    {"lb_locks", {4, 8}},         {"lb_names", {4, 200}},      {"lb_node", {4, 672}},
-    {"lb_ranges", {24, 4}},       {"lb_reserved", {4, 8}},     {"lb_services", {4, 32}},
-    {"lb_slots", {4, 8}},         {"lb_sockets", {4, 200}},    {"lb_stats", {4, 472}},
-    {"lb_unassured4", {16, 48}},  {"lb_unassured6", {40, 72}},
+    {"lb_addresses", {16, 8}},    {"lb_affinity", {24, 16}},     {"lb_backends", {4, 32}},
+    {"lb_devices", {4, 8}},       {"lb_devmap", {4, 4}},         {"lb_fib_cache", {4, 64}},
+    {"lb_flows4", {16, 48}},      {"lb_flows6", {40, 72}},       {"lb_frag_index", {4, 1032}},
+    {"lb_frag_queue", {4, 1600}}, {"lb_fragments", {40, 16}},    {"lb_frontends", {20, 8}},
+    {"lb_locks", {4, 8}},         {"lb_names", {4, 200}},        {"lb_node", {4, 672}},
+    {"lb_ranges", {24, 4}},       {"lb_reserved", {4, 8}},       {"lb_services", {4, 32}},
+    {"lb_slots", {4, 8}},         {"lb_sockets", {4, 432}},      {"lb_stats", {4, 496}},
+    {"lb_unassured4", {16, 48}},  {"lb_unassured6", {40, 72}},   {"lb_tcp_sockets", {4, 48}},
+    {"lb_socket_use", {4, 24}},   {"lb_shared_peers", {32, 24}}, {"lb_shared_ports", {16, 232}},
+    {"lb_client_ports", {4, 8}},
 };
 
 /// The kernel keeps no BTF for these maps, so they are listed by name.

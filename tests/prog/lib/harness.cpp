@@ -96,6 +96,7 @@ void describe(const Run& run, std::size_t size, Context& context, bpf_test_run_o
     return;
   }
   context.skb.ifindex = run.device;
+  context.skb.ingress_ifindex = run.came_by;
   context.skb.gso_size = run.segment_size;
   context.skb.gso_segs = run.segment_size != 0 ? static_cast<std::uint32_t>(size / run.segment_size) + 1 : 0;
   std::ranges::copy(run.control, context.skb.cb);
@@ -235,6 +236,7 @@ struct Programs::Skeleton {
     for (const auto& [map, entries] : sizes) {
       if (bpf_map__set_max_entries(map, entries) != 0) fail("cannot size a map");
     }
+    agent::size_scratch(raw->obj, settings.config);
     for (auto* map : {maps.lb_unassured4, maps.lb_unassured6}) {
       if (settings.refusing && bpf_map__set_type(map, BPF_MAP_TYPE_HASH) != 0) fail("cannot change a map");
     }
@@ -284,6 +286,7 @@ Programs::Programs(const Settings& settings) {
   libbpf_set_print(only_errors);
   skeleton_ = std::make_unique<Skeleton>();
   skeleton_->raw->rodata->lb_config = settings.config;
+  skeleton_->raw->rodata->lb_choices = settings.choices;
   leave_out_absent(skeleton_->raw->rodata->lb_config);
   skeleton_->size(settings);
   skeleton_->load_packet_programs();
@@ -385,11 +388,12 @@ Verdict Programs::run(const Run& run, std::span<const std::uint8_t> packet) {
   return verdict;
 }
 
-std::vector<Size> verify_all(const lb_config& config) {
+std::vector<Size> verify_all(const lb_config& config, const lb_choices& choices) {
   skeleton::lb* raw = skeleton::lb__open();
   if (raw == nullptr) fail("cannot open the linked object");
   const std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)> owner(raw, skeleton::lb__destroy);
   raw->rodata->lb_config = config;
+  raw->rodata->lb_choices = choices;
   leave_out_absent(raw->rodata->lb_config);
   choose_all(raw->obj);
   if (skeleton::lb__load(raw) != 0) fail("the kernel refused the programs");

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/choices.h"
 #include "maps/map.hpp"
 #include "maps/mapped.hpp"
 
@@ -58,6 +59,7 @@ void attach_xdp(std::uint32_t device, int program);
 struct Settings {
   Settings();
   lb_config config{};
+  lb_choices choices{.tc_fastpath = LB_YES, .xdp_fastpath = LB_YES, .egress_verdicts = LB_YES, .pad = 0};
   std::uint32_t flows = 4096;
   std::uint32_t unassured = 16384;
   std::uint32_t slots = 4096;
@@ -68,7 +70,8 @@ struct Settings {
 /// The parameters of a test run.
 struct Run {
   Hook hook = Hook::tc_in;
-  std::uint32_t device = 0;  ///< interface index of the packet's device
+  std::uint32_t device = 0;   ///< interface index of the packet's device
+  std::uint32_t came_by = 0;  ///< tc: index of the device by which it arrived; 0: made here
   std::uint32_t repeat = 1;
   std::uint32_t flags = 0;                 ///< flags of bpf(BPF_PROG_TEST_RUN)
   std::uint32_t segment_size = 0;          ///< segment size of a GSO packet, tc only; 0: none
@@ -143,6 +146,6 @@ class Programs {
 
 /// Loads every program of the linked object that this kernel supports, socket programs too, with that
 /// configuration as far as the kernel supports it.
-[[nodiscard]] std::vector<Size> verify_all(const lb_config& config);
+[[nodiscard]] std::vector<Size> verify_all(const lb_config& config, const lb_choices& choices);
 
 }  // namespace lb::test

@@ -26,8 +26,10 @@ const Names<lb_kind> kinds = {{"cluster_ip", LB_CLUSTER_IP},
 const Names<lb_protocol> protocols = {{"tcp", LB_TCP}, {"udp", LB_UDP}, {"sctp", LB_SCTP}};
 const Names<lb_scope> scopes = {{"cluster", LB_CLUSTER}, {"local", LB_LOCAL}};
 const Names<lb_verdict> verdicts = {{"reject", LB_REJECT}, {"drop", LB_DROP}};
-const Names<lb_locality> places = {
-    {"elsewhere", LB_ELSEWHERE}, {"same_zone", LB_SAME_ZONE}, {"same_node", LB_SAME_NODE}};
+const Names<lb_locality> places = {{"elsewhere", LB_ELSEWHERE},
+                                   {"same_zone", LB_SAME_ZONE},
+                                   {"same_node", LB_SAME_NODE},
+                                   {"same_node_by_uplink", LB_SAME_NODE_BY_UPLINK}};
 const Names<lb_address_kind> address_kinds = {
     {"node", LB_NODE_ADDRESS}, {"node_port", LB_NODE_PORT_ADDRESS}, {"loopback", LB_LOOPBACK_ADDRESS}};
 
@@ -81,9 +83,9 @@ void World::add_address(const Words& words) {
   lb_address_key key{};
   const auto bytes = address_of(words.at(2).substr(0, words.at(2).find('/')));
   std::memcpy(key.address, bytes.data(), bytes.size());
-  must(programs_.addresses.put(
-      key, {.kind = named(address_kinds, words.at(3)), .pad = {}, .check = lb_address_check(&key)},
-      maps::Put::any));
+  must(put(programs_.addresses, key,
+           {.kind = named(address_kinds, words.at(3)), .pad = {}, .check = lb_address_check(&key)},
+           maps::Put::any));
 }
 
 /// policy SERVICE INTERNAL EXTERNAL CLUSTER-EMPTY LOCAL-EMPTY: the first line about a service
@@ -125,7 +127,7 @@ void World::add_frontend(const Words& words) {
                              .kind = named(kinds, words.at(2)),
                              .pad = 0,
                              .check = lb_frontend_check(&key)};
-  must(programs_.frontends.put(key, frontend, maps::Put::create));
+  must(put(programs_.frontends, key, frontend, maps::Put::create));
   if (frontend.kind == LB_NODE_PORT) {
     keep_port(key.port);
   } else {
@@ -142,7 +144,7 @@ void World::add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address
   lb_address_key key{};
   std::memcpy(key.address, bytes.data(), bytes.size());
   const auto error =
-      programs_.addresses.put(key, {.kind = kind, .pad = {}, .check = lb_address_check(&key)}, mode);
+      put(programs_.addresses, key, {.kind = kind, .pad = {}, .check = lb_address_check(&key)}, mode);
   if (mode != maps::Put::create || error.value() != EEXIST) must(error);
 }
 
@@ -170,7 +172,8 @@ void World::set_source(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// node_policy DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated] [xfrm] [conntrack_nat] [draining]
+/// node_policy DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated] [xfrm | xfrm_all] [conntrack_nat]
+/// [draining]
 void World::set_node_policy(const Words& words) {
   auto node = programs_.node.load(0);
   const auto has = [&](const char* word) {
@@ -180,7 +183,9 @@ void World::set_node_policy(const Words& words) {
                  .local_detection6 = named(detectors, words.at(2)),
                  .masquerade_all = has("masquerade_all"),
                  .drop_unallocated = has("drop_unallocated"),
-                 .xfrm = has("xfrm"),
+                 .xfrm = has("xfrm_all") == LB_YES ? LB_XFRM_ALL
+                         : has("xfrm") == LB_YES   ? LB_XFRM_LISTED
+                                                   : LB_XFRM_NONE,
                  .conntrack_nat = has("conntrack_nat"),
                  .draining = has("draining"),
                  .pad = 0};
@@ -301,7 +306,7 @@ void World::put_range(std::uint32_t number, const std::string& prefix) {
   key.service = number;
   const auto bytes = address_of(text);
   std::memcpy(key.address, bytes.data(), bytes.size());
-  must(programs_.ranges.put(key, {.service = number}, maps::Put::any));
+  must(put(programs_.ranges, key, {.service = number}, maps::Put::any));
 }
 
 /// range SERVICE ADDRESS/PREFIX: admits only these clients to its load-balancer addresses
@@ -364,9 +369,12 @@ void World::corrupt(const Words& words) {
   change_all(programs_.unassured6, flip);
 }
 
-/// forget established: empties lb_flows, as if it had been lost
+/// forget established|all|everything: empties lb_flows, as if it had been lost; all flow tables; also the
+/// programs' period of midstream packets
 void World::forget(const Words& words) {
-  if (words.at(1) != "established") throw std::runtime_error("forgets established flows only");
+  if (words.at(1) == "everything") programs_.midstream_until() = 0;
+  if (words.at(1) == "all" || words.at(1) == "everything") return clear_flows();
+  if (words.at(1) != "established") throw std::runtime_error("forgets established flows, all, or everything");
   const auto all = [](const auto&) { return true; };
   erase_if(programs_.flows4, all);
   erase_if(programs_.flows6, all);

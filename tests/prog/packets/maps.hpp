@@ -1,9 +1,13 @@
 // Helpers that change whole maps and parse the words of tables; for World's two files.
 #pragma once
 
+#include <cerrno>
+#include <chrono>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,13 +29,26 @@ inline void must(const maps::error_code& error) {
   if (error) throw std::runtime_error("a map refused: " + error.message());
 }
 
+/// With PREEMPT_RT the kernel gets memory for entries in a thread, which may be late: ENOMEM is tried again.
+template <class Key, class Value>
+maps::error_code put(maps::HashMap<Key, Value>& map, const std::type_identity_t<Key>& key,
+                     const std::type_identity_t<Value>& value, maps::Put mode) {
+  constexpr int most_tries = 1000;
+  auto error = map.put(key, value, mode);
+  for (int tries = 1; error.value() == ENOMEM && tries < most_tries; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    error = map.put(key, value, mode);
+  }
+  return error;
+}
+
 template <class Key, class Value, class Change>
 void change_all(maps::HashMap<Key, Value>& map, Change change) {
   std::vector<std::pair<Key, Value>> entries;
   must(map.for_each([&](const Key& key, const Value& value) { entries.emplace_back(key, value); }));
   for (auto& [key, value] : entries) {
     change(value);
-    must(map.put(key, value, maps::Put::replace));
+    must(put(map, key, value, maps::Put::replace));
   }
 }
 

@@ -310,7 +310,7 @@ TEST_CASE("random packets of random flows are rewritten as the model says") {
   Settings settings;
   settings.flows = 262'144;
   settings.unassured = 262'144;
-  features(settings.config);
+  features(settings);
   World world(settings);
   Model model(world, settings.config);
   for (int i = 0; i < packets; ++i) REQUIRE(model.step());

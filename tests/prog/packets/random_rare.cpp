@@ -470,7 +470,7 @@ TEST_CASE("REL-17 random rare packets of known flows are rewritten as the model 
   INFO("without " << without);
   const int packets = amount(20'000, 200'000) / share;
   Settings settings;
-  features(settings.config);
+  features(settings);
   World world(settings);
   Rare rare(world);
   for (int i = 0; i < packets; ++i) REQUIRE(rare.step());

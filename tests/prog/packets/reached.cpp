@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "tests/prog/packets/table.hpp"
 
@@ -17,6 +21,8 @@ constexpr std::array unreachable = {
     // Every header is read before it is written, and a checksum lies within its header: only a kernel that
     // lacks the memory to make a shared packet writable refuses.
     std::string_view("rewrite_failed"),
+    // Two tasks on one CPU (tests/prog/flows/interleaved.cpp), whose addresses collide.
+    std::string_view("scratch_busy"),
 };
 
 #define LB_OUTCOME_ACTION_NAME(name, action, meaning) #action,
@@ -32,8 +38,25 @@ lb_config with(unsigned features) {
   config.ct_lookup = on(4);
   config.host_sockets = on(8);
   config.stack_forwards = config.host_sockets;  // one affects sockets, the other packets
-  config.skb_sums = config.ct_lookup;  // an independent code path: it needs no configurations of its own
+  // Independent code paths: they need no configurations of their own.
+  config.skb_sums = config.ct_lookup;
+  config.preemptible = config.csum_ipv6;
   return config;
+}
+
+/// Parts of the programs are left out one after another, which is what an agent does (REL-130).
+lb_choices parts(unsigned features) {
+  const auto on = [features](unsigned kept) { return features % 4 == kept ? LB_NO : LB_YES; };
+  return {.tc_fastpath = on(1), .xdp_fastpath = on(2), .egress_verdicts = on(3), .pad = 0};
+}
+
+/// All combinations of four choices; with SLUICE_CHOICES=pairs, as on emulated processors, so few that any
+/// two choices are met in all combinations.
+std::vector<unsigned> configurations() {
+  if (std::getenv("SLUICE_CHOICES") != nullptr) return {0, 7, 11, 13, 14};
+  std::vector<unsigned> all(16);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
 }
 
 }  // namespace
@@ -55,8 +78,8 @@ TEST_CASE("every outcome of a packet is reached by a table") {
 
 TEST_CASE("every program loads with every configuration") {
   std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> sizes;
-  for (unsigned features = 0; features < 16; ++features) {
-    for (const auto& [name, instructions] : verify_all(with(features))) {
+  for (const auto features : configurations()) {
+    for (const auto& [name, instructions] : verify_all(with(features), parts(features))) {
       CHECK(instructions > 0);
       const auto [entry, fresh] = sizes.try_emplace(name, instructions, instructions);
       entry->second.first = std::min(entry->second.first, instructions);

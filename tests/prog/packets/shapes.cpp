@@ -137,6 +137,8 @@ TEST_CASE("several SCTP packets in one need no more than the common header, any 
     const auto whole = build(to_local(family, 132), {.flags = ack});
     const auto header = common_header_of(whole, family);
     CHECK(counts_text(world.programs().run(run, header).counts) == "malformed");
+    CHECK(counts_text(world.programs().run(run, build(to_local(family, 132), {.flags = syn})).counts) ==
+          "new_local");
     run.segment_size = 0xffff;
     const auto several = world.programs().run(run, header);
     CHECK(several.error == 0);

@@ -59,6 +59,7 @@ void read_settings(const Words& words, Settings& settings) {
     config.csum_ipv6 = off("csum_ipv6");
     config.ct_lookup = off("ct_lookup");
     config.skb_sums = off("skb_sums");
+    settings.choices.egress_verdicts = off("egress_verdicts");
   } else {
     throw std::runtime_error("no such setting: " + words[1]);
   }
@@ -147,6 +148,8 @@ bool counts_match(const std::string& outcomes, Counts counts) {
   return std::ranges::all_of(counts, [](auto count) { return count == 0; });
 }
 
+Bytes without_ethernet(const Bytes& packet) { return {packet.begin() + 14, packet.end()}; }
+
 /// Replies and copies of another length, which may quote a truncated packet.
 bool changes_length(const PacketTest& test) { return test.in.size() != test.out.size(); }
 
@@ -180,6 +183,7 @@ class Runner {
 
   Problem run_test(const PacketTest& test) {
     if (test.verb == "prefixes") return run_prefixes(test);
+    if (test.verb == "through") return run_through(test);
     auto problem = run_packet(test);
     for (int sent = 1; test.verb == "storm" && !problem && sent < storm; ++sent) problem = run_packet(test);
     const auto deadline = std::chrono::steady_clock::now() + longest_wait;
@@ -200,6 +204,7 @@ class Runner {
     run.hook = test.hook;
     run.device = world_.device(test.device);
     if (test.verb == "flood") run.repeat = flood;
+    if (test.verb == "forwarded") run.came_by = world_.device("pod0");
     if (test.hook != Hook::xdp && !changes_length(test)) run.flags = skb_flags_;
     auto verdict = world_.programs().run(run, packet);
     ++result_.packets;
@@ -223,6 +228,29 @@ class Runner {
     if (expected == verdict.packet) return std::nullopt;
     return fmt::format("the packet is not what it should be (- expected, + came)\n{}  in {}",
                        compare_packets(expected, verdict.packet), hex(packet_of(test.in, placeholders_)));
+  }
+
+  Verdict try_both(const PacketTest& test, const Bytes& packet) {
+    auto verdict = try_once(test, packet);
+    if (test.hook != Hook::xdp || code_name(test.hook, verdict.code) != "pass") return verdict;
+    auto left = test;
+    left.hook = Hook::tc_in;
+    return try_once(left, packet);
+  }
+
+  /// One packet through XDP and, where XDP leaves it, through tc. What is counted does not matter, nor which
+  /// of the two sends it, so link-layer addresses are not compared.
+  Problem run_through(const PacketTest& test) {
+    const auto packet = packet_of(test.in, placeholders_);
+    const auto verdict = try_both(test, packet);
+    if (verdict.error != 0) return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
+    if (verdict.packet.size() != packet.size()) return "answered; counted " + counts_text(verdict.counts);
+    bind(test.out, verdict.packet, placeholders_);
+    const bool translated =
+        without_ethernet(verdict.packet) == without_ethernet(packet_of(test.out, placeholders_));
+    const auto* found = verdict.packet == packet ? "untouched" : translated ? "translated" : "something else";
+    if (test.code == found) return std::nullopt;
+    return fmt::format("expected {}, found {}; counted {}", test.code, found, counts_text(verdict.counts));
   }
 
   Problem run_prefixes(const PacketTest& test) {

@@ -20,7 +20,7 @@ struct PacketTest {
   std::string outcomes;
   std::string in;
   std::string out;   ///< equal to `in` if the packet is unchanged
-  std::string verb;  ///< packet, prefixes or until
+  std::string verb;  ///< packet, forwarded, through, prefixes, flood, storm or until
 };
 
 /// A packet or a change of the maps.

@@ -69,10 +69,18 @@ Words words_of(std::string_view line) {
 }
 
 const std::vector<FeatureSet> feature_sets = {
-    {"nothing", [](lb_config&) {}, 2},
-    {"skb_sums", [](lb_config& config) { config.skb_sums = LB_NO; }, 4},
-    {"all",
-     [](lb_config& config) {
+    {"nothing", [](Settings&) {}, 2},
+    {"skb_sums",
+     [](Settings& settings) {
+       settings.config.skb_sums = LB_NO;
+       settings.config.preemptible = LB_YES;  // packets are the same to it
+     },
+     4},
+    {"fast paths",
+     [](Settings& settings) { settings.choices.tc_fastpath = settings.choices.xdp_fastpath = LB_NO; }, 4},
+    {"all kernel features",
+     [](Settings& settings) {
+       auto& config = settings.config;
        config.skb_sums = config.csum_ipv6 = config.ct_lookup = config.fib_source = LB_NO;
      },
      4}};
@@ -123,9 +131,9 @@ void World::fill_devices() {
   for (const auto& words : device_lines_) {
     const auto index = ::if_nametoindex(words.at(1).c_str());
     devices_[words.at(1)] = index;
-    must(programs_.devices.put(
-        index, {.kind = named(device_kinds, words.at(2)), .pad = {}, .check = lb_device_check(index)},
-        maps::Put::any));
+    must(put(programs_.devices, index,
+             {.kind = named(device_kinds, words.at(2)), .pad = {}, .check = lb_device_check(index)},
+             maps::Put::any));
     if (words.at(3) == "port") {
       must(maps::raw::put(programs_.map("lb_devmap"), &index, &index, maps::Put::any));
     }
@@ -166,7 +174,7 @@ void World::reset() {
     auto device = programs_.devices.get(index);
     if (!device) throw std::runtime_error("lb_devices lost a device");
     device->check = lb_device_check(index);
-    must(programs_.devices.put(index, *device, maps::Put::any));
+    must(put(programs_.devices, index, *device, maps::Put::any));
   }
   for (const auto& words : lines_) change(words);
 }

@@ -17,10 +17,11 @@ using Words = std::vector<std::string>;
 [[nodiscard]] Words words_of(std::string_view line);
 /// The address as 16 bytes, IPv4 as ::ffff:a.b.c.d; throws on malformed text.
 [[nodiscard]] std::array<std::uint8_t, 16> address_of(const std::string& text);
-/// Optional kernel features switched off in random tests, and which share of the packets runs with each set.
+/// Optional features of the kernel and the programs switched off in random tests, and which share of the
+/// packets runs with each set.
 struct FeatureSet {
   const char* without;
-  void (*take)(lb_config&);
+  void (*take)(Settings&);
   int share;
 };
 extern const std::vector<FeatureSet> feature_sets;

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "maps/abi/choices.h"
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Woverlength-strings"
