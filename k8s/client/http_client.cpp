@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,9 +16,11 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "k8s/client/channel.hpp"
 #include "k8s/client/credentials.hpp"
@@ -30,7 +33,9 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t max_addresses = 64;
+/// Addresses that led to a server; of a name's others that are taken for a server's, unseen.
+constexpr std::size_t max_verified = 64;
+constexpr std::size_t max_named = 8;
 
 using Clock = std::chrono::steady_clock;
 
@@ -65,7 +70,9 @@ struct ApiClient::Shared {
 
   void refresh();
   void complain(const std::string& message);
-  void note(const std::vector<Address>& found, std::uint16_t port);
+  [[nodiscard]] std::vector<Address> candidates(std::size_t index, std::vector<Address> found) const;
+  void connected(std::size_t index, const Address& by, const std::vector<Address>& found);
+  [[nodiscard]] std::vector<ServerAddress> addresses() const;
   [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
   void report(const ApiRequest& request, const ApiServer& server, unsigned status, Clock::time_point begin);
 
@@ -79,27 +86,52 @@ struct ApiClient::Shared {
   Credential key;
   Credential token;
   std::shared_ptr<TlsContext> tls;
-  bool tls_is_stale = true;                ///< not made of the current certificates and key
-  std::uint64_t credentials = 0;           ///< increases with each change of certificates or keys
-  std::size_t preferred = 0;               ///< index of the server that responded last
-  std::string complaint;                   ///< the last reported problem
-  std::set<ServerAddress> addresses;       ///< of all servers, resolved so far
-  std::function<void()> notify_addresses;  ///< called when addresses are added
+  bool tls_is_stale = true;             ///< not made of the current certificates and key
+  std::uint64_t credentials = 0;        ///< increases with each change of certificates or keys
+  std::size_t preferred = 0;            ///< index of the server that responded last
+  std::string complaint;                ///< the last reported problem
+  std::map<std::size_t, Address> last;  ///< by which a server, by index, was verified last
+  std::set<ServerAddress> verified;     ///< those that led to a server, and configured ones
+  std::map<std::size_t, std::vector<Address>>
+      named;                               ///< by server: what its name resolved to beside one of those
+  std::function<void()> notify_addresses;  ///< called when addresses() is another
   Report report_outcome;                   ///< may be empty
 };
 
-/// Old addresses are kept: a name may resolve to several servers in turn.
-void ApiClient::Shared::note(const std::vector<Address>& found, std::uint16_t port) {
-  const auto before = addresses.size();
-  for (const auto& address : found) {
-    addresses.insert({address, port});
+/// Who resolves the name may be anyone: a Service can claim the resolver's address. So the last address that
+/// led to the server is tried, too, whatever the name resolves to, and first: each of many others may take as
+/// long as a connection may (REL-162).
+std::vector<Address> ApiClient::Shared::candidates(std::size_t index, std::vector<Address> found) const {
+  const auto at = last.find(index);
+  if (at != last.end()) {
+    std::erase(found, at->second);
+    found.insert(found.begin(), at->second);
   }
-  if (addresses.size() > max_addresses) {
-    addresses.erase(addresses.begin());
+  return found;
+}
+
+/// `found`: what the name resolves to. The others may be further servers', or, whoever answers for the name,
+/// anybody's, which no Service may have then: a few count, until the name says otherwise. None counts if the
+/// name did not lead to the server. Verified ones are kept: a name may resolve to several servers in turn.
+void ApiClient::Shared::connected(std::size_t index, const Address& by, const std::vector<Address>& found) {
+  const auto before = addresses();
+  last.insert_or_assign(index, by);
+  if (verified.size() < max_verified) verified.insert({by, access.servers[index].port});
+  if (std::ranges::find(found, by) != found.end()) {
+    auto& others = named[index] = found;
+    others.resize(std::min(others.size(), max_named));
   }
-  if (addresses.size() > before && notify_addresses) {
+  if (addresses() != before && notify_addresses) {
     notify_addresses();
   }
+}
+
+std::vector<ServerAddress> ApiClient::Shared::addresses() const {
+  auto all = verified;
+  for (const auto& [index, others] : named) {
+    for (const auto& address : others) all.insert({address, access.servers[index].port});
+  }
+  return {all.begin(), all.end()};
 }
 
 void ApiClient::Shared::complain(const std::string& message) {
@@ -364,9 +396,9 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr s
                                                                            std::uint64_t turn) {
   const auto& server = self->shared->access.servers[index];
   const auto result = co_await resolve(self, server.host);
-  self->shared->note(result.addresses, server.port);
+  const auto candidates = self->shared->candidates(index, result.addresses);
   std::string problem = result.problem.empty() ? "its name has no address" : result.problem;
-  for (const auto& address : result.addresses) {
+  for (const auto& address : candidates) {
     if (turn != self->turn) {
       break;
     }
@@ -376,6 +408,7 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr s
     }
     problem = co_await open_address(self, index, address);
     if (problem.empty()) {
+      self->shared->connected(index, address, result.addresses);
       break;
     }
     if (turn == self->turn) {
@@ -470,16 +503,14 @@ ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, Con
   }
   for (const auto& server : shared_->access.servers) {
     if (const auto address = Address::parse(server.host)) {
-      shared_->note({*address}, server.port);
+      shared_->verified.insert({*address, server.port});
     }
   }
 }
 
 ApiClient::~ApiClient() = default;
 
-std::vector<ServerAddress> ApiClient::addresses() const {
-  return {shared_->addresses.begin(), shared_->addresses.end()};
-}
+std::vector<ServerAddress> ApiClient::addresses() const { return shared_->addresses(); }
 
 void ApiClient::on_addresses(std::function<void()> notify) { shared_->notify_addresses = std::move(notify); }
 

@@ -50,8 +50,9 @@ class ApiClient {
   ApiClient(const ApiClient&) = delete;
   ApiClient& operator=(const ApiClient&) = delete;
 
-  /// Known addresses of the servers: the configured ones, and those that names resolved to. `notify` is
-  /// called whenever there are more.
+  /// Known addresses of the servers: the configured ones, those that led to one, and a few of those that a
+  /// name resolved to beside them when it last led to its server. `notify` is called whenever they are
+  /// others.
   [[nodiscard]] std::vector<ServerAddress> addresses() const;
   void on_addresses(std::function<void()> notify);
 

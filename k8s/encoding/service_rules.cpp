@@ -30,7 +30,7 @@ std::optional<Address> frontend_address(std::string_view text, Problems& problem
     problems.add(quoted(text) + " is not an IP address; skipped");
     return std::nullopt;
   }
-  if (address->unspecified() || address->loopback() || address->multicast()) {
+  if (address->unspecified() || address->loopback() || address->multicast() || address->broadcast()) {
     problems.add(quoted(text) + " cannot be a service's address; skipped");
     return std::nullopt;
   }

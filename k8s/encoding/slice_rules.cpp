@@ -17,7 +17,8 @@ using rules::quoted;
 
 /// Addresses that would reach the node itself, or several hosts (REL-52).
 bool forbidden(const Address& address) {
-  return address.unspecified() || address.loopback() || address.link_local() || address.multicast();
+  return address.unspecified() || address.loopback() || address.link_local() || address.multicast() ||
+         address.broadcast();
 }
 
 bool all_plain(const wire::Endpoint& wire) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 
 namespace lb::k8s {
 namespace {
@@ -92,54 +93,76 @@ void Directory::read(const std::string& name, FileListener& listener) {
     listener.unreadable(name, "is not a regular file");
     return;
   }
+  // The size is looked at first, and a refused file is not opened again until it changes.
+  if (status.st_size > static_cast<off_t>(max_bytes)) {
+    remember(name, status);
+    listener.unreadable(name, fmt::format("is larger than {} MiB", max_bytes >> 20U));
+    return;
+  }
   std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size, max_bytes)) + 1, '\0');
   if (const int error = file.read_all(text); error != 0) {
     listener.unreadable(name, "cannot be read: " + error_text(error));
     return;
   }
-  if (text.size() > max_bytes) {
+  if (text.size() > max_bytes) {  // it grew meanwhile
     listener.unreadable(name, fmt::format("is larger than {} MiB", max_bytes >> 20U));
     return;
   }
-  if (is_settled(identity(status))) {
-    known_.emplace(name, identity(status));
-  }
+  remember(name, status);
   listener.text(name, text);
 }
 
-void Directory::forget_missing(const std::set<std::string>& present, FileListener& listener) {
-  for (auto it = reported_.begin(); it != reported_.end();) {
-    if (present.contains(*it)) {
-      ++it;
-      continue;
-    }
-    listener.gone(*it);
-    known_.erase(*it);
-    it = reported_.erase(it);
+void Directory::remember(const std::string& name, const struct stat& status) {
+  if (is_settled(identity(status))) {
+    known_.insert_or_assign(name, identity(status));
   }
 }
 
-std::error_code Directory::scan(const std::set<std::string>& changed, const std::set<std::string>& skipped,
-                                FileListener& listener) {
-  std::error_code error;
+std::vector<std::string> Directory::forget_missing(const std::set<std::string>& present) {
+  std::vector<std::string> gone;
+  std::ranges::set_difference(reported_, present, std::back_inserter(gone));
+  for (const auto& name : gone) {
+    known_.erase(name);
+    reported_.erase(name);
+  }
+  return gone;
+}
+
+Directory::Found Directory::look(const std::set<std::string>& changed, const std::set<std::string>& skipped) {
+  Found found;
   std::set<std::string> present;
-  std::filesystem::directory_iterator entry(path_, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+  std::filesystem::directory_iterator entry(path_, found.error);
+  for (; !found.error && entry != std::filesystem::directory_iterator(); entry.increment(found.error)) {
     if (auto name = entry->path().filename().string(); is_manifest_name(name)) {
       present.insert(std::move(name));
     }
   }
-  if (error) {
-    return error;
+  if (found.error) {
+    return found;
   }
-  forget_missing(present, listener);
+  found.gone = forget_missing(present);
   for (const auto& name : present) {
     if (!skipped.contains(name) && (changed.contains(name) || has_changed(name))) {
-      reported_.insert(name);
-      read(name, listener);
+      struct stat status{};
+      const bool readable = ::stat((path_ + "/" + name).c_str(), &status) == 0 && S_ISREG(status.st_mode);
+      found.bytes += readable ? static_cast<std::uint64_t>(status.st_size) : 0;
+      found.changed.push_back(name);
     }
   }
-  return {};
+  reported_.insert(found.changed.begin(), found.changed.end());
+  return found;
+}
+
+std::error_code Directory::scan(const std::set<std::string>& changed, const std::set<std::string>& skipped,
+                                FileListener& listener) {
+  const auto found = look(changed, skipped);
+  for (const auto& name : found.gone) {
+    listener.gone(name);
+  }
+  for (const auto& name : found.changed) {
+    read(name, listener);
+  }
+  return found.error;
 }
 
 bool Directory::has_changed(const std::string& name) const {

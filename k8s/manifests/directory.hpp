@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace lb::k8s {
 
@@ -30,9 +31,19 @@ class Directory {
 
   explicit Directory(std::string path) : path_(std::move(path)) {}
 
-  /// Scans the directory and reports all changes. Files in `changed` are read even if they seem unchanged;
-  /// those in `skipped` are not read this time. An error means that the directory itself cannot be read; then
-  /// nothing is reported.
+  /// The result of a look at the directory.
+  struct Found {
+    std::error_code error;             ///< the directory itself cannot be read; then nothing else is known
+    std::vector<std::string> gone;     ///< files that were there before
+    std::vector<std::string> changed;  ///< files to read
+    std::uint64_t bytes = 0;           ///< of these
+  };
+  /// Finds what has changed. Files in `changed` count as changed in any case; those in `skipped` are left out
+  /// this time.
+  [[nodiscard]] Found look(const std::set<std::string>& changed, const std::set<std::string>& skipped);
+  /// Reads a file, and reports it as one of three.
+  void read(const std::string& name, FileListener& listener);
+  /// Both: looks, and reports all changes. Returns the look's error.
   [[nodiscard]] std::error_code scan(const std::set<std::string>& changed,
                                      const std::set<std::string>& skipped, FileListener& listener);
 
@@ -50,11 +61,11 @@ class Directory {
   static Identity identity(const struct stat& status);
   static bool is_settled(const Identity& identity);
   [[nodiscard]] bool has_changed(const std::string& name) const;
-  void read(const std::string& name, FileListener& listener);
-  void forget_missing(const std::set<std::string>& present, FileListener& listener);
+  void remember(const std::string& name, const struct stat& status);
+  [[nodiscard]] std::vector<std::string> forget_missing(const std::set<std::string>& present);
 
   std::string path_;
-  std::map<std::string, Identity> known_;  ///< of files that were settled when read
+  std::map<std::string, Identity> known_;  ///< of files that were settled when read, or refused by their size
   std::set<std::string> reported_;
 };
 

@@ -42,13 +42,18 @@ bool blank(std::string_view text) { return skip_space(text, 0) == text.size(); }
 
 std::string ObjectId::text() const { return fmt::format("{} {}", kind_text(kind), key.text()); }
 
+namespace {
+
 /// Collects a file's definitions and problems.
-class ManifestSet::Reader final : public DocumentVisitor {
+class Reader final : public DocumentVisitor {
  public:
-  Reader(std::string file, Decoder& decoder, const Definitions& before)
-      : file_(std::move(file)), decoder_(decoder), before_(before) {}
+  Reader(ParsedManifest& parsed, Decoder& decoder, const std::atomic<bool>& stopped)
+      : parsed_(parsed), decoder_(decoder), stopped_(stopped) {}
 
   void object(std::string_view json, Kind expected, std::size_t line) override {
+    if (stopped_) {
+      return;
+    }
     auto decoded = decoder_.decode(json, expected);
     complain(json, decoded, line);
     const bool named = decoded.kind != Kind::other && !decoded.key.name.empty();
@@ -61,9 +66,9 @@ class ManifestSet::Reader final : public DocumentVisitor {
         break;
       case DecodeResult::refused:
         if (named) {
-          keep({decoded.kind, decoded.key});
+          parsed_.refused.push_back({decoded.kind, decoded.key});
         } else {
-          broken_ = true;
+          parsed_.broken = true;
         }
         break;
       case DecodeResult::foreign:
@@ -72,35 +77,20 @@ class ManifestSet::Reader final : public DocumentVisitor {
   }
 
   void broken(std::size_t line, std::string reason) override {
-    broken_ = true;
+    parsed_.broken = true;
     complain("", line, std::move(reason) + std::string(keeps));
   }
 
   void complain(std::string object, std::size_t line, std::string reason) {
-    complaints_.push_back({std::move(object), fmt::format("{}:{}", file_, line), std::move(reason)});
+    parsed_.complaints.push_back(
+        {std::move(object), fmt::format("{}:{}", parsed_.file, line), std::move(reason)});
   }
-
-  /// All definitions in effect now.
-  Definitions take_definitions() {
-    if (broken_) {
-      // Does not replace definitions that the file still has.
-      definitions_.insert(before_.begin(), before_.end());
-    }
-    return std::move(definitions_);
-  }
-  std::vector<Complaint> take_complaints() { return std::move(complaints_); }
 
  private:
   void define(const ObjectId& id, std::shared_ptr<const Object> object, std::size_t line) {
-    const auto [first, is_new] = definitions_.try_emplace(id, Definition{std::move(object), line});
+    const auto [first, is_new] = parsed_.definitions.try_emplace(id, Definition{std::move(object), line});
     if (!is_new) {
       complain(id.text(), line, fmt::format("is already defined in line {}, which wins", first->second.line));
-    }
-  }
-
-  void keep(const ObjectId& id) {
-    if (const auto old = before_.find(id); old != before_.end()) {
-      definitions_.insert(*old);
     }
   }
 
@@ -115,25 +105,44 @@ class ManifestSet::Reader final : public DocumentVisitor {
     }
   }
 
-  std::string file_;
+  ParsedManifest& parsed_;
   Decoder& decoder_;
-  const Definitions& before_;
-  Definitions definitions_;
-  std::vector<Complaint> complaints_;
-  bool broken_ = false;
+  const std::atomic<bool>& stopped_;
 };
 
-ManifestSet::ManifestSet(Sink& sink) : sink_(sink), decoder_(json_decoder(Origin::manifest)) {}
+}  // namespace
 
-void ManifestSet::put(const std::string& file, std::string_view text, TimePoint now) {
-  Reader reader(file, *decoder_, files_[file]);
+ParsedManifest parse_manifest(const std::string& file, std::string_view text, Decoder& decoder,
+                              const std::atomic<bool>& stopped) {
+  ParsedManifest parsed{.file = file, .definitions = {}, .refused = {}, .complaints = {}};
+  Reader reader(parsed, decoder, stopped);
   if (blank(text)) {
     reader.broken(1, "is empty (to delete its objects, delete the file)");
   } else {
     read_documents(text, file.ends_with(".json") ? Format::json : Format::yaml, reader);
   }
-  complaints_.set(file, reader.take_complaints(), now);
-  replace(file, reader.take_definitions());
+  return parsed;
+}
+
+ManifestSet::ManifestSet(Sink& sink) : sink_(sink), decoder_(json_decoder(Origin::manifest)) {}
+
+void ManifestSet::put(const std::string& file, std::string_view text, TimePoint now) {
+  put(parse_manifest(file, text, *decoder_, false), now);
+}
+
+void ManifestSet::put(ParsedManifest parsed, TimePoint now) {
+  const auto& before = files_[parsed.file];
+  for (const auto& id : parsed.refused) {
+    if (const auto old = before.find(id); old != before.end()) {
+      parsed.definitions.insert(*old);
+    }
+  }
+  if (parsed.broken) {
+    // Does not replace definitions that the file still has.
+    parsed.definitions.insert(before.begin(), before.end());
+  }
+  complaints_.set(parsed.file, std::move(parsed.complaints), now);
+  replace(parsed.file, std::move(parsed.definitions));
 }
 
 void ManifestSet::unreadable(const std::string& file, std::string reason, TimePoint now) {
@@ -143,22 +152,36 @@ void ManifestSet::unreadable(const std::string& file, std::string reason, TimePo
 void ManifestSet::erase(const std::string& file, TimePoint now) {
   complaints_.set(file, {}, now);
   replace(file, {});
-  files_.erase(file);
 }
 
 void ManifestSet::replace(const std::string& file, Definitions definitions) {
+  const auto pending = [&file](const Replacement& each) { return each.file == file; };
+  while (std::ranges::any_of(replacements_, pending)) {
+    note_next_change();
+  }
   auto& held = files_[file];
-  for (const auto& [id, definition] : held) {
-    if (!definitions.contains(id)) {
-      owners_[id].erase(file);
-      changed_.insert(id);
+  auto former = std::exchange(held, std::move(definitions));
+  replacements_.push_back({file, std::move(former), held.begin()});
+}
+
+/// Visits one definition: first the present ones of a file, then its former ones.
+void ManifestSet::note_next_change() {
+  auto& [file, former, next] = replacements_.front();
+  const auto& present = files_[file];
+  if (next != present.end()) {
+    owners_[next->first].insert(file);
+    changed_.insert(next->first);
+    ++next;
+  } else if (!former.empty()) {
+    const auto old = former.extract(former.begin());
+    if (!present.contains(old.key())) {
+      owners_[old.key()].erase(file);
+      changed_.insert(old.key());
     }
+  } else {
+    if (present.empty()) files_.erase(file);
+    replacements_.pop_front();
   }
-  for (const auto& [id, definition] : definitions) {
-    owners_[id].insert(file);
-    changed_.insert(id);
-  }
-  held = std::move(definitions);
 }
 
 std::shared_ptr<const Object> ManifestSet::winner(const ObjectId& id) const {
@@ -195,29 +218,53 @@ void ManifestSet::report(const ObjectId& id, const std::shared_ptr<const Object>
              *object);
 }
 
-void ManifestSet::apply(TimePoint now) {
-  std::vector<std::pair<ObjectId, std::shared_ptr<const Object>>> upserts;
-  std::vector<ObjectId> deletions;
-  for (const auto& id : std::exchange(changed_, {})) {
-    complain_of_rivals(id, now);
-    auto object = winner(id);
-    const auto reported = reported_.find(id);
-    if (!object && reported != reported_.end()) {
-      deletions.push_back(id);
-    } else if (object && (reported == reported_.end() || *reported->second != *object)) {
-      upserts.emplace_back(id, std::move(object));
-    } else if (object) {
-      reported->second = std::move(object);  // equal: keep only one copy
+void ManifestSet::decide_next(TimePoint now) {
+  const auto node = changed_.extract(changed_.begin());
+  const auto& id = node.value();
+  complain_of_rivals(id, now);
+  auto object = winner(id);
+  const auto reported = reported_.find(id);
+  if (!object && reported != reported_.end()) {
+    deletions_.push_back(id);
+  } else if (object && (reported == reported_.end() || *reported->second != *object)) {
+    upserts_.emplace_back(id, std::move(object));
+  } else if (object) {
+    reported->second = std::move(object);  // equal: keep only one copy
+  }
+}
+
+void ManifestSet::report_next() {
+  if (!deletions_.empty()) {
+    report(deletions_.front(), nullptr);
+    deletions_.pop_front();
+  } else {
+    report(upserts_.front().first, upserts_.front().second);
+    upserts_.pop_front();
+  }
+  reported_some_ = true;
+}
+
+bool ManifestSet::apply_some(TimePoint now, std::size_t most) {
+  for (; most > 0; --most) {
+    if (!replacements_.empty()) {
+      note_next_change();
+    } else if (!changed_.empty()) {
+      decide_next(now);
+    } else if (!deletions_.empty() || !upserts_.empty()) {
+      report_next();
+    } else {
+      if (std::exchange(reported_some_, false)) {
+        sink_.flush();
+      }
+      return false;
     }
   }
-  for (const auto& id : deletions) {
-    report(id, nullptr);
-  }
-  for (const auto& [id, object] : upserts) {
-    report(id, object);
-  }
-  if (!deletions.empty() || !upserts.empty()) {
-    sink_.flush();
+  return true;
+}
+
+void ManifestSet::apply(TimePoint now) {
+  constexpr std::size_t part = 4096;
+  while (apply_some(now, part)) {
   }
 }
 

@@ -1,4 +1,6 @@
-// inotify triggers scans; the scan decides which files to read. The only file of this folder that uses Asio.
+// inotify triggers scans; the scan decides which files to read. What is large is read and parsed in a thread,
+// and its changes are reported in turns, so that other work goes on. The only file of this folder that uses
+// Asio.
 #include "k8s/manifests/manifests.hpp"
 
 #include <fmt/format.h>
@@ -7,17 +9,24 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "k8s/manifests/directory.hpp"
 #include "k8s/manifests/manifest_set.hpp"
@@ -38,6 +47,11 @@ constexpr milliseconds rescan_interval{2000};
 /// A file that is being written is read only once it is closed, or unchanged for this long.
 constexpr milliseconds abandoned{1000};
 
+/// Files of so many bytes together are read and parsed in a thread: some milliseconds of work.
+constexpr std::uint64_t large = 128U << 10U;
+/// Objects that one turn visits: a millisecond or two.
+constexpr std::size_t objects_a_turn = 500;
+
 constexpr std::uint32_t directory_events = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO |
                                            IN_MOVED_FROM | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF |
                                            IN_ATTRIB | IN_ONLYDIR;
@@ -50,14 +64,51 @@ std::filesystem::path normal(const std::string& path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-int new_inotify() {
-  const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (fd < 0) {
-    throw StartError(fmt::format(
-        "cannot watch directories: {}; raise fs.inotify.max_user_instances by sysctl", error_text(errno)));
+/// Reads and parses files in a thread of its own, until the result is taken or this ends.
+class Parsing final : public FileListener {
+ public:
+  struct Result {
+    std::vector<ParsedManifest> parsed;
+    std::map<std::string, std::string> unreadable;  ///< with reasons
+    std::vector<std::string> gone;
+  };
+
+  /// `directory` must outlive this, and be left alone meanwhile. `done` is called in the thread, as its last
+  /// act.
+  Parsing(Directory& directory, std::vector<std::string> files, std::function<void()> done)
+      : thread_([this, &directory, files = std::move(files), done = std::move(done)] {
+          for (const auto& name : files) {
+            if (!stopped_) directory.read(name, *this);
+          }
+          done();
+        }) {}
+  Parsing(const Parsing&) = delete;
+  Parsing& operator=(const Parsing&) = delete;
+  ~Parsing() override {
+    stopped_ = true;
+    if (thread_.joinable()) thread_.join();
   }
-  return fd;
-}
+
+  /// After `done`.
+  Result take() {
+    thread_.join();
+    return std::move(result_);
+  }
+
+  void text(const std::string& name, std::string_view text) override {
+    result_.parsed.push_back(parse_manifest(name, text, *decoder_, stopped_));
+  }
+  void unreadable(const std::string& name, std::string reason) override {
+    result_.unreadable[name] = std::move(reason);
+  }
+  void gone(const std::string& name) override { result_.gone.push_back(name); }
+
+ private:
+  std::unique_ptr<Decoder> decoder_ = json_decoder(Origin::manifest);
+  std::atomic<bool> stopped_ = false;
+  Result result_;
+  std::thread thread_;  ///< last: it uses the others
+};
 
 }  // namespace
 
@@ -66,7 +117,8 @@ class ManifestSource::ResourceWatcher final
       public std::enable_shared_from_this<ManifestSource::ResourceWatcher> {
  public:
   ResourceWatcher(asio::io_context& context, const std::string& path, Sink& sink)
-      : path_(normal(path)),
+      : context_(context),
+        path_(normal(path)),
         sink_(sink),
         directory_(path_),
         set_(sink),
@@ -86,6 +138,7 @@ class ManifestSource::ResourceWatcher final
   void gone(const std::string& name) override { set_.erase(name, steady_clock::now()); }
 
  private:
+  [[nodiscard]] int open_inotify();
   [[nodiscard]] int watch();
   void next_events();
   void take_events(std::string_view bytes);
@@ -94,13 +147,23 @@ class ManifestSource::ResourceWatcher final
   void debounce();
   void scan();
   [[nodiscard]] std::error_code check_files();
+  [[nodiscard]] std::set<std::string> files_being_written();
+  [[nodiscard]] Directory::Found look();
+  void read(Directory::Found found);
+  void parsed();
+  void apply_turn();
+  void complain_of(const std::error_code& error, int watch_error);
   void wait_for_complaints();
   void schedule_rescan();
 
+  asio::io_context& context_;
   std::filesystem::path path_;
   Sink& sink_;
   Directory directory_;
   ManifestSet set_;
+  std::unique_ptr<Parsing> parsing_;  ///< nullptr: no thread runs
+  bool applying_ = false;             ///< turns are left
+  bool scan_again_ = false;           ///< something has changed meanwhile
   asio::posix::stream_descriptor inotify_;
   asio::steady_timer debounce_timer_;
   asio::steady_timer complaint_timer_;
@@ -114,8 +177,26 @@ class ManifestSource::ResourceWatcher final
   steady_clock::time_point first_event_;
 };
 
-/// Watches the directory that the path names now, and its parent. Returns 0 or an errno.
+/// Returns 0 or an errno.
+int ManifestSource::ResourceWatcher::open_inotify() {
+  if (inotify_.is_open()) {
+    return 0;
+  }
+  const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd < 0) {
+    return errno;
+  }
+  inotify_.assign(fd);
+  next_events();
+  return 0;
+}
+
+/// Watches the directory that the path names now, and its parent. Returns 0 or an errno: without inotify, as
+/// where a user's programs have all instances or watches, the scans remain.
 int ManifestSource::ResourceWatcher::watch() {
+  if (const int error = open_inotify(); error != 0) {
+    return error;
+  }
   const int fd = inotify_.native_handle();
   const int watch = ::inotify_add_watch(fd, path_.c_str(), directory_events);
   const int error = watch < 0 ? errno : 0;
@@ -130,21 +211,15 @@ int ManifestSource::ResourceWatcher::watch() {
 }
 
 void ManifestSource::ResourceWatcher::start() {
-  inotify_.assign(new_inotify());
-  if (const int error = watch(); error == ENOSPC) {
-    throw StartError(
-        fmt::format("cannot watch {}: raise fs.inotify.max_user_watches by sysctl", path_.string()));
-  } else if (error != 0) {
-    throw StartError(fmt::format("cannot read the manifests directory {}: {}; name a directory that exists",
-                                 path_.string(), error_text(error)));
-  }
+  const int watch_error = watch();
   if (const auto error = check_files()) {
-    throw StartError(fmt::format("cannot read the manifests directory {}: {}; make it readable",
-                                 path_.string(), error.message()));
+    throw StartError(fmt::format(
+        "cannot read the manifests directory {}: {}; name a directory that exists and can be read",
+        path_.string(), error.message()));
   }
+  complain_of({}, watch_error);
   set_.complaints().report_all(sink_);
   sink_.synced();
-  next_events();
   schedule_rescan();
 }
 
@@ -214,41 +289,112 @@ void ManifestSource::ResourceWatcher::debounce() {
   });
 }
 
-std::error_code ManifestSource::ResourceWatcher::check_files() {
+std::set<std::string> ManifestSource::ResourceWatcher::files_being_written() {
   const auto now = steady_clock::now();
   std::erase_if(being_written_, [&](const auto& entry) { return now - entry.second > abandoned; });
-  std::set<std::string> skipped;
+  std::set<std::string> files;
   for (const auto& [name, when] : being_written_) {
-    skipped.insert(name);
+    files.insert(name);
   }
+  return files;
+}
+
+Directory::Found ManifestSource::ResourceWatcher::look() {
+  const auto skipped = files_being_written();
   std::set<std::string> later;
   std::ranges::set_intersection(changed_, skipped, std::inserter(later, later.end()));
-  const auto error = directory_.scan(changed_, skipped, *this);
-  if (!error) {
+  auto found = directory_.look(changed_, skipped);
+  if (!found.error) {
     changed_ = std::move(later);
   }
+  return found;
+}
+
+/// At the start: all in one step.
+std::error_code ManifestSource::ResourceWatcher::check_files() {
+  const auto error = directory_.scan(changed_, files_being_written(), *this);
   set_.apply(steady_clock::now());
   return error;
 }
 
 void ManifestSource::ResourceWatcher::scan() {
+  if (parsing_ || applying_) {
+    scan_again_ = true;
+    return;
+  }
   if (!std::exchange(unsettled_, false)) {
     sink_.arrived();
   }
   const int watch_error = watch();
-  const auto error = check_files();
+  auto found = look();
+  complain_of(found.error, watch_error);
+  read(std::move(found));
+  wait_for_complaints();
+}
+
+void ManifestSource::ResourceWatcher::read(Directory::Found found) {
+  for (const auto& name : found.gone) {
+    gone(name);
+  }
+  if (found.bytes < large) {
+    for (const auto& name : found.changed) {
+      directory_.read(name, *this);
+    }
+    return apply_turn();
+  }
+  parsing_ = std::make_unique<Parsing>(directory_, std::move(found.changed), [this, weak = weak_from_this()] {
+    asio::post(context_, [weak] {
+      if (const auto self = weak.lock()) {
+        self->parsed();
+      }
+    });
+  });
+}
+
+void ManifestSource::ResourceWatcher::parsed() {
+  const auto now = steady_clock::now();
+  auto [files, unreadable, gone] = std::exchange(parsing_, nullptr)->take();
+  for (auto& file : files) {
+    set_.put(std::move(file), now);
+  }
+  for (auto& [name, reason] : unreadable) {
+    set_.unreadable(name, std::move(reason), now);
+  }
+  for (const auto& name : gone) {
+    set_.erase(name, now);
+  }
+  apply_turn();
+}
+
+void ManifestSource::ResourceWatcher::apply_turn() {
+  applying_ = set_.apply_some(steady_clock::now(), objects_a_turn);
+  if (applying_) {
+    return asio::post(context_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->apply_turn();
+      }
+    });
+  }
+  wait_for_complaints();
+  if (std::exchange(scan_again_, false)) {
+    scan();
+  }
+}
+
+void ManifestSource::ResourceWatcher::complain_of(const std::error_code& error, int watch_error) {
   std::vector<Complaint> complaints;
   if (error) {
     complaints.push_back(
         {"", path_.string(),
          fmt::format("cannot be read: {}; the last good state of all files stays", error.message())});
   } else if (watch_error != 0) {
-    complaints.push_back({"", path_.string(),
-                          fmt::format("cannot be watched: {}; scanned every {} s instead",
-                                      error_text(watch_error), rescan_interval / std::chrono::seconds(1))});
+    complaints.push_back(
+        {"", path_.string(),
+         fmt::format("cannot be watched: {}; scanned every {} s instead (see fs.inotify.max_user_instances "
+                     "and max_user_watches)",
+                     error_text(watch_error), rescan_interval / std::chrono::seconds(1))});
   }
   set_.complaints().set(path_.string(), std::move(complaints), steady_clock::now());
-  wait_for_complaints();
 }
 
 void ManifestSource::ResourceWatcher::wait_for_complaints() {

@@ -193,6 +193,11 @@ bool Address::multicast() const noexcept {
   return family() == Family::ipv4 ? bytes[12] >= 224 && bytes[12] < 240 : bytes[0] == 0xff;
 }
 
+bool Address::broadcast() const noexcept {
+  return family() == Family::ipv4 && std::all_of(bytes.begin() + mapped.size(), bytes.end(),
+                                                 [](std::uint8_t byte) { return byte == 0xff; });
+}
+
 std::string Address::text() const {
   std::array<char, INET6_ADDRSTRLEN> buffer{};
   if (family() == Family::ipv4) {

@@ -28,6 +28,8 @@ struct Address {
   [[nodiscard]] bool loopback() const noexcept;
   [[nodiscard]] bool link_local() const noexcept;
   [[nodiscard]] bool multicast() const noexcept;
+  /// 255.255.255.255; a subnet's broadcast address does not look like one.
+  [[nodiscard]] bool broadcast() const noexcept;
   /// Canonical text (RFC 5952).
   [[nodiscard]] std::string text() const;
   auto operator<=>(const Address&) const = default;

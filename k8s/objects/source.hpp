@@ -2,11 +2,17 @@
 // only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "k8s/objects/model.hpp"
 
 namespace lb::k8s {
+
+enum class ComplaintType : std::uint8_t {
+  problem,
+  recovery,  ///< what an earlier complaint said of the object is over
+};
 
 /// A rejected or skipped part of an object or a document (docs/semantics.md, choice J).
 struct Complaint {
@@ -16,6 +22,7 @@ struct Complaint {
   /// Reason of the Event that reports it to the object's owner, "TooManyFrontends"; empty: no Event.
   std::string event = {};
   std::string uid = {};  ///< of the object, for that Event; empty: unknown
+  ComplaintType type = ComplaintType::problem;
 };
 
 /// Receives every change of every object. Called from the one thread of the agent.

@@ -14,6 +14,8 @@ namespace {
 
 namespace json = boost::json;
 
+const char* type_name(EventSeverity type) { return type == EventSeverity::warning ? "Warning" : "Normal"; }
+
 std::string text_of(std::chrono::system_clock::time_point time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
@@ -76,7 +78,8 @@ std::optional<Event> event_of(const Complaint& complaint) {
                EventSubject::service,
                "Plan",
                EventScope::cluster,
-               complaint.uid};
+               complaint.uid,
+               complaint.type == ComplaintType::problem ? EventSeverity::warning : EventSeverity::normal};
 }
 
 constexpr std::string_view missing =
@@ -123,7 +126,7 @@ void EventPoster::post(Event event) {
   const auto now = now_();
   std::erase_if(posted_, [now](const auto& posted) { return now - posted.second >= pause; });
   if (waiting_.size() == max_waiting ||
-      !posted_.try_emplace({event.object, event.uid, event.reason}, now).second) {
+      !posted_.try_emplace({event.object, event.uid, type_name(event.severity) + event.reason}, now).second) {
     return;
   }
   waiting_.push_back(std::move(event));
@@ -168,7 +171,7 @@ std::string EventPoster::body(const Event& event) const {
       {"apiVersion", "v1"},
       {"metadata", metadata_of(event)},
       {"involvedObject", reference_to(event)},
-      {"type", "Warning"},
+      {"type", type_name(event.severity)},
       {"reason", event.reason},
       {"action", event.action},
       {"message", event.message},

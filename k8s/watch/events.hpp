@@ -25,7 +25,8 @@ enum class EventSubject : std::uint8_t { service, node };
 /// once.
 enum class EventScope : std::uint8_t { node, cluster };
 
-/// An Event of type Warning.
+enum class EventSeverity : std::uint8_t { warning, normal };
+
 struct Event {
   ObjectKey object;    ///< a Node has no namespace
   std::string reason;  ///< "FailedToStartServiceHealthcheck"
@@ -34,14 +35,16 @@ struct Event {
   std::string action = "Listen";  ///< the action that failed
   EventScope scope = EventScope::node;
   std::string uid = {};  ///< of a Service; empty: unknown, and `kubectl describe` does not show the Event
+  EventSeverity severity = EventSeverity::warning;
 };
 
 /// The Event for the owner of a complaint's Service; nullopt if the complaint is about no Service, or for the
 /// log only.
 [[nodiscard]] std::optional<Event> event_of(const Complaint& complaint);
 
-/// Posts one event at a time, on a best-effort basis: the same event about the same object (of the same UID)
-/// is posted once in ten minutes; an event is dropped while 32 others wait; failed posts are not retried.
+/// Posts one event at a time, on a best-effort basis: the same event, of the same type, about the same object
+/// (of the same UID) is posted once in ten minutes; an event is dropped while 32 others wait; failed posts
+/// are not retried.
 class EventPoster {
  public:
   using Failure = std::function<void(std::string message)>;
@@ -74,7 +77,8 @@ class EventPoster {
   std::unique_ptr<Alarm> alarm_;
   std::unique_ptr<ApiConnection> connection_;
   std::deque<Event> waiting_;
-  std::map<std::tuple<ObjectKey, std::string, std::string>, Time> posted_;  ///< by object, UID and reason
+  std::map<std::tuple<ObjectKey, std::string, std::string>, Time>
+      posted_;  ///< by object, UID, and type and reason
   bool busy_ = false;
   bool failing_ = false;
 };

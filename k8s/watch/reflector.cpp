@@ -32,15 +32,15 @@ Reflector::Reflector(Resource resource, ApiEncoding encoding, Timeouts timeouts,
       random_(seed),
       listener_(listener),
       encodings_{protobuf_encoding(), json_encoding()} {
-  start_list();
+  start_list(Time(0));
 }
 
 Reflector::~Reflector() = default;
 
 // ---- Requests. ----
 
-void Reflector::start_list() {
-  mode_ = streaming_refused_ ? Mode::list : Mode::streaming_list;
+void Reflector::start_list(Time now) {
+  mode_ = streaming_refused_ || now < pages_until_ ? Mode::list : Mode::streaming_list;
   more_.clear();
   ++round_;
 }
@@ -91,7 +91,7 @@ void Reflector::spread(Time now) { pause(now, fleet_jitter()); }
 
 void Reflector::relist(Time now) {
   unfinished_ = true;
-  start_list();
+  start_list(now);
   pause(now, jittered(timeouts_.first_pause) + fleet_jitter());
 }
 
@@ -149,8 +149,15 @@ ReadControl Reflector::head(const ApiHead& head, Time now) {
   }
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
-  deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
+  deadline_ = next_byte_by(now);
   return ReadControl::proceed;
+}
+
+Time Reflector::next_byte_by(Time now) const {
+  if (mode_ == Mode::streaming_list) {
+    return std::min(now + timeouts_.body, begun_ + timeouts_.streaming);
+  }
+  return now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
 }
 
 ReadControl Reflector::body(std::string_view bytes, Time now) {
@@ -160,7 +167,7 @@ ReadControl Reflector::body(std::string_view bytes, Time now) {
   }
   Sink sink(*this);
   const auto state = reader_->feed(bytes, sink);
-  deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
+  deadline_ = next_byte_by(now);
   if (state == BodyReader::State::broken) {
     return give_up(Result::broken, "sent what cannot be read");
   }

@@ -41,6 +41,11 @@ struct Timeouts {
   Time head{30'000};    ///< for the head of a response, connecting included
   Time body{30'000};    ///< for the next byte of a list
   Time watch{120'000};  ///< for the next byte of a watch; most servers send a bookmark each minute
+  /// For a streaming list as a whole, whatever arrives meanwhile, and how long a server that does not
+  /// complete one is listed in pages instead (kubernetes#140890: it never sends the bookmark that marks the
+  /// end).
+  Time streaming{60'000};
+  Time pages{600'000};
   /// Backoff before the second attempt, ±25 %. It doubles once, then grows to an eighth of the time for which
   /// the failure has lasted, so that a returning server is noticed soon; where requests themselves are the
   /// load (429, repeated lists) it doubles each time.
@@ -137,7 +142,8 @@ class Reflector {
 
   [[nodiscard]] std::string target();
   [[nodiscard]] std::string accept() const;
-  void start_list();
+  void start_list(Time now);
+  [[nodiscard]] Time next_byte_by(Time now) const;
   void list_meta(ListMeta meta);
   ReadControl object(std::string_view bytes);
   ReadControl event(EventType type, std::string_view bytes);
@@ -154,6 +160,7 @@ class Reflector {
   void body_ended(Time now);
   void refused(Time now);
   void failed(End how, Time now);
+  void streaming_list_failed(End how, Time now);
   void finish_request(Time now);
   void finish_stale(Time now);
   void watch_ended(Time now);
@@ -175,6 +182,7 @@ class Reflector {
 
   Mode mode_ = Mode::streaming_list;
   bool streaming_refused_ = false;
+  Time pages_until_{0};      ///< no streaming lists before
   bool whole_list_ = false;  ///< list without a limit, because a continue token expired
   bool synced_ = false;
   std::uint64_t version_ = 0;

@@ -186,7 +186,7 @@ void Reflector::body_ended(Time now) {
         restored_ = Restored::believed;
       }
       if (unfinished_ || restored_ == Restored::believed) {
-        start_list();
+        start_list(now);
       }
       return;
     case Mode::streaming_list:
@@ -270,13 +270,12 @@ void Reflector::refused(Time now) {
 void Reflector::failed(End how, Time now) {
   why_ = end_text(how);
   connection_ = Connection::fresh;
-  if (mode_ == Mode::streaming_list && head_.status == 200 && ++streaming_cuts_ >= 2) {
-    mode_ = Mode::list;  // only this time; the next list streams again
-    streaming_cuts_ = 0;
+  if (mode_ == Mode::streaming_list && head_.status == 200) {
+    streaming_list_failed(how, now);
   }
   if (listing()) {
     const auto mode = mode_;
-    start_list();
+    start_list(now);
     mode_ = mode;
   } else {
     mode_ = Mode::probe;  // the address may lead to another server, or to a restored one
@@ -285,19 +284,31 @@ void Reflector::failed(End how, Time now) {
   again(now, gone ? Failure::unreachable : Failure::refused);
 }
 
+/// Continues with a list in pages: for a while if the server did not complete the list in time, else once.
+void Reflector::streaming_list_failed(End how, Time now) {
+  if (how == End::timed_out) {
+    why_ = "the server does not complete its streaming list; it is listed in pages for a while";
+    pages_until_ = now + timeouts_.pages;
+  } else if (++streaming_cuts_ < 2) {
+    return;
+  }
+  mode_ = Mode::list;
+  streaming_cuts_ = 0;
+}
+
 void Reflector::finish_request(Time now) {
   switch (result_) {
     case Result::whole_list:
       whole_list_ = true;
-      start_list();
+      start_list(now);
       mode_ = Mode::list;
       return;
     case Result::chunked:
       streaming_refused_ = true;
-      start_list();
+      start_list(now);
       return;
     case Result::relist:
-      start_list();
+      start_list(now);
       again(now, Failure::relist);
       return;
     case Result::stale:
@@ -340,7 +351,7 @@ void Reflector::finish_stale(Time now) {
   for (auto& [key, known] : known_) {
     known.version = 0;
   }
-  start_list();
+  start_list(now);
   say(why_, Time(0));
 }
 

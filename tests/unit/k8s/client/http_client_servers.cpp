@@ -1,11 +1,16 @@
 // The client with several servers, and with names that have several addresses.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "http_client.hpp"
 
@@ -61,6 +66,80 @@ TEST_CASE("REL-77: a host's name is resolved again for each connection, its addr
   CHECK_THAT(lab.ask().detail, ContainsSubstring("no such host"));
 }
 
+TEST_CASE("REL-162: a server is found by its last address when its name leads elsewhere, or nowhere") {
+  const auto fakes = [] {
+    LookupResult result;
+    for (int at = 2; at < 250; ++at) {
+      result.addresses.push_back(*Address::parse(fmt::format("127.0.0.{}", at)));
+    }
+    return result;
+  }();
+  struct Row {
+    const char* what;
+    LookupResult result;
+    std::chrono::milliseconds delay;
+  };
+  const std::vector<Row> rows = {{"no answer", {{}, "Temporary failure in name resolution"}, 0ms},
+                                 {"no address", {}, 0ms},
+                                 {"the addresses of others", fakes, 0ms},
+                                 {"no answer in time", {}, 1500ms}};
+  for (const auto& row : rows) {
+    INFO(row.what);
+    std::atomic<bool> covered = false;
+    ClientLab lab;
+    lab.timeouts.resolve = 1s;
+    const LookupResult truth{{*Address::parse("127.0.0.1")}, ""};
+    lab.lookup = [&](const std::string&) {
+      if (!covered) return truth;
+      std::this_thread::sleep_for(row.delay);
+      return row.result;
+    };
+    Server server(lab.context, {}, hello());
+    lab.open(access_to({url(server, "http", "localhost")}));
+    REQUIRE(lab.ask().ended == End::complete);
+    const auto known = lab.client->addresses();
+    CHECK(known == std::vector<ServerAddress>{{truth.addresses.front(), server.port()}});
+    covered = true;
+    CHECK(lab.ask(Connection::fresh).ended == End::complete);
+    // Addresses that are known stay: no Service may have them.
+    const auto kept = lab.client->addresses();
+    CHECK(kept == known);
+    server.stop();
+    CHECK(lab.ask(Connection::fresh).ended == End::unreachable);
+  }
+}
+
+TEST_CASE("REL-162: addresses by which no server was found are not taken for a server's") {
+  ClientLab lab;
+  lab.lookup = [](const std::string&) { return LookupResult{{*Address::parse("127.0.0.2")}, ""}; };
+  lab.open(access_to({"http://localhost:1"}));
+  CHECK(lab.ask().ended == End::unreachable);
+  CHECK(lab.client->addresses().empty());
+}
+
+TEST_CASE("REL-162: of the addresses beside a server's a few count, until its name says otherwise") {
+  ClientLab lab;
+  Server server(lab.context, {}, hello());
+  std::size_t others = 100;
+  lab.lookup = [&](const std::string&) {
+    LookupResult result{{*Address::parse("127.0.0.1")}, ""};
+    for (std::size_t at = 0; at < others; ++at) {
+      result.addresses.push_back(*Address::parse(fmt::format("192.0.2.{}", at)));
+    }
+    return result;
+  };
+  lab.open(access_to({url(server, "http", "localhost")}));
+  std::size_t notices = 0;
+  lab.client->on_addresses([&] { ++notices; });
+  REQUIRE(lab.ask().ended == End::complete);
+  CHECK(lab.client->addresses().size() == 8);
+  CHECK(notices == 1);
+  others = 0;
+  REQUIRE(lab.ask(Connection::fresh).ended == End::complete);
+  CHECK(lab.client->addresses() == std::vector<ServerAddress>{{*Address::parse("127.0.0.1"), server.port()}});
+  CHECK(notices == 2);
+}
+
 TEST_CASE("k8s client: a look-up that takes too long is abandoned, and delays no other request") {
   std::mutex gate;
   gate.lock();
@@ -89,7 +168,7 @@ TEST_CASE("k8s client: a look-up that takes too long is abandoned, and delays no
 TEST_CASE("k8s client: a server that accepts and is silent is given up for the next") {
   const Authority authority("ours");
   ClientLab lab;
-  lab.timeouts.handshake = 30ms;
+  lab.timeouts.handshake = 1s;
   asio::ip::tcp::acceptor silent(lab.context, {asio::ip::make_address("127.0.0.1"), 0});
   Server server(lab.context, {"127.0.0.1", authority.issue("x", "IP:127.0.0.1"), ""}, hello());
   auto access =

@@ -92,6 +92,6 @@ inline const std::string last_chunk = "0\r\n\r\n";
 
 /// Runs the context until `done` returns true, at most for `most`; returns whether it did.
 [[nodiscard]] bool run_until(boost::asio::io_context& context, const std::function<bool()>& done,
-                             std::chrono::milliseconds most = std::chrono::seconds(10));
+                             std::chrono::milliseconds most = std::chrono::minutes(1));
 
 }  // namespace lb::k8s::testing

@@ -45,6 +45,7 @@ TEST_CASE("SEM-4 endpoints: which are skipped, alone") {
       {R"({"addresses":["169.254.169.254"]})", "\"169.254.169.254\" cannot be"},
       {R"({"addresses":["0.0.0.0"]})", "cannot be"},
       {R"({"addresses":["224.0.0.1"]})", "cannot be"},
+      {R"({"addresses":["255.255.255.255"]})", "cannot be"},
       {R"({"addresses":["::ffff:127.0.0.1"]})", "cannot be"},
       {R"({"addresses":["fd00::2"]})", "/endpoints 1 of them not of the slice's addressType, fd00::2 first"},
       {R"({"addresses":["10.0.0.2"],"conditions":{"ready":"false"}})",

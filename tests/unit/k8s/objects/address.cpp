@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "k8s/objects/broadcast.hpp"
 #include "k8s/objects/model.hpp"
 #include "tests/lib/seed.hpp"
 
@@ -85,14 +86,28 @@ TEST_CASE("k8s address: hostile lengths and bytes are refused") {
 TEST_CASE("k8s address: kinds") {
   struct Row {
     const char* text;
-    const char* kinds;  // u: unspecified, l: loopback, k: link-local, m: multicast
+    const char* kinds;  // u: unspecified, l: loopback, k: link-local, m: multicast, b: broadcast
   };
-  const Row rows[] = {{"0.0.0.0", "u"},          {"::", "u"},         {"127.0.0.1", "l"},
-                      {"127.255.255.255", "l"},  {"::1", "l"},        {"169.254.1.1", "k"},
-                      {"fe80::1", "k"},          {"febf::1", "k"},    {"fec0::1", ""},
-                      {"224.0.0.1", "m"},        {"239.1.1.1", "m"},  {"240.0.0.1", ""},
-                      {"ff02::1", "m"},          {"10.0.0.1", ""},    {"::2", ""},
-                      {"::ffff:127.0.0.1", "l"}, {"2001:db8::1", ""}, {"1::1", ""}};
+  const Row rows[] = {{"0.0.0.0", "u"},
+                      {"::", "u"},
+                      {"127.0.0.1", "l"},
+                      {"127.255.255.255", "l"},
+                      {"::1", "l"},
+                      {"169.254.1.1", "k"},
+                      {"fe80::1", "k"},
+                      {"febf::1", "k"},
+                      {"fec0::1", ""},
+                      {"224.0.0.1", "m"},
+                      {"239.1.1.1", "m"},
+                      {"240.0.0.1", ""},
+                      {"255.255.255.255", "b"},
+                      {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "m"},
+                      {"ff02::1", "m"},
+                      {"10.0.0.1", ""},
+                      {"::2", ""},
+                      {"::ffff:127.0.0.1", "l"},
+                      {"2001:db8::1", ""},
+                      {"1::1", ""}};
   for (const auto& row : rows) {
     CAPTURE(row.text);
     const auto address = Address::parse(row.text).value();
@@ -101,8 +116,30 @@ TEST_CASE("k8s address: kinds") {
     kinds += address.loopback() ? "l" : "";
     kinds += address.link_local() ? "k" : "";
     kinds += address.multicast() ? "m" : "";
+    kinds += address.broadcast() ? "b" : "";
     CHECK(kinds == row.kinds);
   }
+}
+
+TEST_CASE("REL-121 an IPv4 subnet's broadcast address is its last one") {
+  struct Row {
+    const char* subnet;
+    const char* broadcast;
+  };
+  const Row rows[] = {
+      {"10.0.0.0/8", "10.255.255.255"}, {"192.0.2.0/24", "192.0.2.255"}, {"192.0.2.64/26", "192.0.2.127"},
+      {"192.0.2.4/30", "192.0.2.7"},    {"192.0.2.4/31", nullptr},       {"192.0.2.4/32", nullptr},
+      {"0.0.0.0/0", "255.255.255.255"}, {"2001:db8::/64", nullptr},      {"::/0", nullptr}};
+  for (const auto& row : rows) {
+    CAPTURE(row.subnet);
+    const auto broadcast = broadcast_of(Prefix::parse(row.subnet).value());
+    REQUIRE(broadcast.has_value() == (row.broadcast != nullptr));
+    if (broadcast) CHECK(broadcast->text() == row.broadcast);
+  }
+  Prefix unmasked{Address::parse("192.0.2.130").value(), 96 + 26};  // as a device's address has it
+  CHECK(broadcast_of(unmasked) == Address::parse("192.0.2.191"));
+  unmasked.length = 40;  // of no IPv4 subnet
+  CHECK_FALSE(broadcast_of(unmasked));
 }
 
 TEST_CASE("k8s prefix: text in, canonical text out") {

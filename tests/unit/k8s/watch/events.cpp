@@ -61,6 +61,20 @@ TEST_CASE("an event about the Node is where people look for it") {
                                R"("uid":"node-a"},)"));
 }
 
+TEST_CASE("SEM-150: an event of another type is another event") {
+  Lab lab;
+  Event event{{"", "node-a"}, "FailedToStartMetrics", "taken", EventSubject::node};
+  event.severity = EventSeverity::normal;
+  lab.poster.post(event);
+  REQUIRE(lab.requests.size() == 1);
+  CHECK_THAT(lab.requests[0].body, ContainsSubstring(R"("type":"Normal")"));
+  lab.answer(201);
+  event.severity = EventSeverity::warning;
+  lab.poster.post(event);
+  REQUIRE(lab.requests.size() == 2);
+  CHECK_THAT(lab.requests[1].body, ContainsSubstring(R"("type":"Warning")"));
+}
+
 TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, whoever posts it first") {
   const Complaint complaint{"Service shop/web", "", "asks for too much", "TooManyFrontends", "u-1"};
   const auto event = event_of(complaint);
@@ -84,6 +98,13 @@ TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, wh
   other.object.name = "web2";
   lab.poster.post(other);
   CHECK(lab.requests[1].body.find("web2.") != std::string::npos);
+}
+
+TEST_CASE("SEM-77: that a problem is over is an event of type Normal") {
+  const auto event = event_of(
+      {"Service shop/web", "", "is served again", "FrontendsServedAgain", "u-1", ComplaintType::recovery});
+  REQUIRE(event);
+  CHECK(event->severity == EventSeverity::normal);
 }
 
 TEST_CASE("SEM-77: complaints that are no Service's, or for the log alone, are no events") {

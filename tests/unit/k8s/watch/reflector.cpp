@@ -47,7 +47,7 @@ TEST_CASE("REL-32: a refused or twice cut streaming list becomes a list in piece
       {"refused by status", status(422), End::complete, 422, 1},
       {"refused in the stream", event("ERROR", status(500)), End::complete, 200, 1},
       {"cut twice", added("a", 1), End::truncated, 200, 2},
-      {"silent twice", added("a", 1), End::timed_out, 200, 2},
+      {"silent", added("a", 1), End::timed_out, 200, 1},
   };
   for (const auto& row : rows) {
     CAPTURE(row.name);
@@ -65,6 +65,34 @@ TEST_CASE("REL-32: a refused or twice cut streaming list becomes a list in piece
     CHECK(lab.record.take() == "+a +b listed");
     CHECK(has(lab.ask(), "watch=true"));
   }
+}
+
+TEST_CASE("REL-32: a streaming list that is never completed has a deadline, whatever arrives") {
+  Lab lab;
+  CHECK(has(lab.ask(), "sendInitialEvents"));
+  const auto begun = lab.now;
+  lab.give(added("a", 1));
+  while (lab.reflector.deadline() - lab.now >= Time(10'000)) {
+    lab.now += Time(10'000);
+    lab.more(mark(9));
+  }
+  CHECK(lab.reflector.deadline() == begun + Time(60'000));
+  lab.now = lab.reflector.deadline();
+  lab.reflector.end(End::timed_out, lab.now);
+  CHECK(has(lab.ask(), "limit=500"));
+  lab.answer(page(9, "", object("a", 1)));
+  CHECK(lab.record.take() == "+a +a listed");
+  REQUIRE(lab.record.failures.size() == 1);
+  CHECK(has(lab.record.failures[0], "does not complete its streaming list"));
+
+  // The next list of the next ten minutes is in pages, too; then the server is asked for a streaming list
+  // again.
+  lab.reflector.relist(lab.now);
+  CHECK(has(lab.ask(), "limit=500"));
+  lab.answer(page(10, "", object("a", 1)));
+  lab.now += Time(600'000);
+  lab.reflector.relist(lab.now);
+  CHECK(has(lab.ask(), "sendInitialEvents"));
 }
 
 TEST_CASE("REL-31: an expired continue token lists again without a limit") {
