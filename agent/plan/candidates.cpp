@@ -122,9 +122,10 @@ void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
 }
 
 /// Without branches: endpoints of all localities are mixed, so branches would be unpredictable.
-lb_locality locality(Traits traits) {
-  const int local = has_all(traits, trait::local) ? LB_SAME_NODE : LB_ELSEWHERE;
-  const int zone = has_all(traits, trait::same_zone) ? LB_SAME_ZONE : LB_ELSEWHERE;
+lb_locality locality(const Candidate& candidate) {
+  const int here = candidate.reached_by == ReachedBy::uplink ? LB_SAME_NODE_BY_UPLINK : LB_SAME_NODE;
+  const int local = has_all(candidate.traits, trait::local) ? here : LB_ELSEWHERE;
+  const int zone = has_all(candidate.traits, trait::same_zone) ? LB_SAME_ZONE : LB_ELSEWHERE;
   return static_cast<lb_locality>(std::max(local, zone));
 }
 
@@ -136,7 +137,7 @@ std::vector<BackendPlan> backends_of(const std::vector<Candidate>& candidates, c
     const bool in_local = has_all(candidate.traits, sets.local);
     const bool serving = has_all(candidate.traits, trait::serving);
     if (!in_cluster && !in_local && !serving) return;
-    backends.emplace_back(candidate.address, candidate.port, locality(candidate.traits), in_cluster, in_local,
+    backends.emplace_back(candidate.address, candidate.port, locality(candidate), in_cluster, in_local,
                           serving, candidate.weight);
   });
   return backends;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "k8s/objects/broadcast.hpp"
+
 namespace lb::agent {
 namespace {
 
@@ -113,6 +115,7 @@ void Cluster::upsert_own(const k8s::Node& node) {
     node_.family = node_.object_addresses.front().family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
   }
   join_addresses();
+  join_broadcasts();
   if (auto primary = primary_addresses(node); primary != std::exchange(node_.primary, primary)) {
     for (auto& [key, model] : models_) {
       if (model->has_load_balancer_ips()) touch(key).invalidate_frontends();
@@ -197,6 +200,28 @@ void Cluster::join_addresses() {
   }
 }
 
+void Cluster::set_broadcasts(std::vector<k8s::Address> addresses) {
+  device_broadcasts_ = std::move(addresses);
+  join_broadcasts();
+}
+
+/// Which subnets pods have is their network plug-in's choice: those of a bridge are a device's of the node,
+/// others are often the Node's range, or the cluster's.
+void Cluster::join_broadcasts() {
+  auto joined = device_broadcasts_;
+  for (const auto* ranges : {&node_.pod_ranges, &options_.pod_ranges}) {
+    for (const auto& range : *ranges) {
+      if (const auto last = k8s::broadcast_of(range)) joined.push_back(*last);
+    }
+  }
+  std::ranges::sort(joined);
+  joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
+  if (joined == std::exchange(node_.broadcasts, joined)) return;
+  for (auto& [key, model] : models_) {
+    if (model->has_external_ips() || model->has_load_balancer_ips()) touch(key).invalidate_frontends();
+  }
+}
+
 void Cluster::set_api_servers(std::vector<ListeningAddress> addresses) {
   configured_api_servers_ = std::move(addresses);
   join_api_servers();
@@ -228,8 +253,31 @@ void Cluster::invalidate_endpoints_at(const std::vector<k8s::Address>& addresses
   }
 }
 
+void Cluster::routes_changed(const std::vector<k8s::Address>& sorted) {
+  for (auto& [key, model] : models_) {
+    if (model->reread_endpoints_at(sorted) == Change::some) to_plan_.push(key);
+  }
+}
+
+void Cluster::routes_forgotten() {
+  for (auto& [key, model] : models_) {
+    if (!model->has_endpoints_on(node_.name)) continue;
+    model->invalidate_endpoints();
+    to_plan_.push(key);
+  }
+}
+
+std::vector<std::string> Cluster::complaining(std::string_view event) const {
+  std::vector<std::string> services;
+  for (const auto& [service, messages] : reported_) {
+    const auto is_asked = [&](const auto& message) { return message.second == event; };
+    if (std::ranges::any_of(messages, is_asked)) services.push_back(service);
+  }
+  return services;
+}
+
 void Cluster::complain(k8s::Complaint complaint) {
-  ++complaint_count_;
+  if (complaint.type == k8s::ComplaintType::problem) ++complaint_count_;
   if (complain_) complain_(std::move(complaint));
 }
 
@@ -400,7 +448,7 @@ void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& plan
   WorkBudget budget(turn.is_limited() ? limits_.service : WorkBudget::unlimited);
   auto& model = *models_.at(service);
   if (!model.is_under_way()) model.grant_consistent(consistent_budget_.granted(service));
-  const auto change = model.replan(node_, frontends_, budget);
+  const auto change = model.replan(node_, frontends_, budget, routes_);
   turn.spend(budget.spent());
   if (!change) {
     under_way_.push_back(service);
@@ -444,6 +492,14 @@ void Cluster::report_complaints(const std::string& service, const ServiceModel& 
   auto& reported = reported_[service];
   for (const auto& [reason, event] : complaints) {
     if (!reported.contains(reason)) complain({"Service " + service, "", reason, event, model.uid()});
+  }
+  const auto has_lost = [](const auto& messages) {
+    return std::ranges::any_of(
+        messages, [](const auto& each) { return each.second == std::string_view(frontend_lost); });
+  };
+  if (has_lost(reported) && !has_lost(complaints) && services_.contains(service)) {
+    complain({"Service " + service, "", "all of its frontends are served again", frontends_served,
+              model.uid(), k8s::ComplaintType::recovery});
   }
   reported = std::move(complaints);
   if (reported.empty()) reported_.erase(service);

@@ -19,6 +19,7 @@
 #include "agent/plan/cluster_counts.hpp"
 #include "agent/plan/consistent_budget.hpp"
 #include "agent/plan/frontends.hpp"
+#include "agent/plan/local_routes.hpp"
 #include "agent/plan/plan.hpp"
 #include "agent/plan/service_model.hpp"
 #include "agent/plan/service_queue.hpp"
@@ -58,9 +59,19 @@ class Cluster final : public k8s::Sink {
   /// Sets the addresses of this node's devices, in addition to those of its Node object (REL-51). Takes
   /// effect at the next flush().
   void set_addresses(std::vector<k8s::Address> addresses);
+  /// Sets the broadcast addresses of this node's subnets, in addition to those of pods' ranges: they are no
+  /// service's (REL-121). Takes effect at the next flush().
+  void set_broadcasts(std::vector<k8s::Address> addresses);
   /// Sets the addresses of the API servers, in addition to the endpoints of default/kubernetes: no service
   /// gets such a frontend (REL-51). Takes effect at the next flush().
   void set_api_servers(std::vector<ListeningAddress> addresses);
+
+  /// From now on planning asks how endpoints of this node are reached. `routes` must outlive this.
+  void ask_routes(LocalRoutes& routes) noexcept { routes_ = &routes; }
+  /// The answers about these addresses, which are sorted, have changed. Takes effect at the next flush().
+  void routes_changed(const std::vector<k8s::Address>& sorted);
+  /// All answers were forgotten, and are asked for again at the next flush().
+  void routes_forgotten();
 
   /// From now on flush() and synced() work for at most one turn; if work is left, they call `more` once,
   /// which must arrange that take_turn() is called soon. The first plans are reported together, once all are
@@ -73,6 +84,9 @@ class Cluster final : public k8s::Sink {
   /// partial plan, then the one that has waited longest for the next part of its plan. All in the order in
   /// which they were marked: a service that changes constantly does not delay others.
   void take_turn();
+
+  /// Services with a complaint that is reported by this Event.
+  [[nodiscard]] std::vector<std::string> complaining(std::string_view event) const;
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
   /// The plans of the first service after that name; nullopt if there is none.
@@ -103,6 +117,7 @@ class Cluster final : public k8s::Sink {
   void invalidate_labels(NodeRole role, std::string_view node, const k8s::LabelKeys& changed);
   [[nodiscard]] bool defer(const std::string& service, WorkBudget& work);
   void join_addresses();
+  void join_broadcasts();
   void join_api_servers();
   void invalidate_endpoints_at(const std::vector<k8s::Address>& addresses);
   void update_dirty_specs(WorkBudget& turn);
@@ -137,8 +152,10 @@ class Cluster final : public k8s::Sink {
   Complain complain_;
   NodeView node_;
   std::vector<k8s::Address> device_addresses_;
+  std::vector<k8s::Address> device_broadcasts_;
   std::vector<ListeningAddress> configured_api_servers_;
   AddressBlocks blocks_;
+  LocalRoutes* routes_ = nullptr;
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"

@@ -217,7 +217,9 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
         if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
         continue;
       }
-      candidates.push_back({endpoint.address, port.port, weight_, traits(endpoint, view), name_.get()});
+      const Traits seen = traits(endpoint, view);
+      candidates.push_back(
+          {endpoint.address, port.port, weight_, reached_by(endpoint, seen, view), seen, name_.get()});
     }
   }
   if (skipped == 0) return {};
@@ -275,6 +277,14 @@ Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& vi
   if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;
   if (strings_[profile.zone] == view.node.zone && profile.zone != 0) traits |= trait::same_zone;
   return traits | key_traits(endpoint, view);
+}
+
+/// Only endpoints of this node are asked about, and none that no service port can use.
+ReachedBy CompactSlice::reached_by(const CompactEndpoint& endpoint, Traits traits,
+                                   const Viewpoint& view) const {
+  const bool matters =
+      view.routes != nullptr && has_all(traits, trait::local) && of(endpoint).conditions != 0;
+  return matters ? view.routes->ask(view.service, endpoint.address) : ReachedBy::unknown;
 }
 
 /// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining (docs/semantics.md,

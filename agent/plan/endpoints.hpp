@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/plan/local_routes.hpp"
 #include "agent/plan/plan.hpp"
 #include "agent/plan/topology.hpp"
 #include "k8s/objects/model.hpp"
@@ -26,7 +27,8 @@ struct Viewpoint {
   const NodeView& node;
   std::span<const std::string> topology_keys;  ///< at most max_topology_keys
   const Frontends* frontends = nullptr;        ///< addresses of services are no endpoints; null: no check
-  std::string service = {};                    ///< the endpoints' service; only with frontends
+  std::string service = {};                    ///< the endpoints' service
+  LocalRoutes* routes = nullptr;               ///< null: not asked how endpoints of the node are reached
 };
 
 /// One endpoint of one slice for one service port.
@@ -34,6 +36,7 @@ struct Candidate {
   k8s::Address address;
   std::uint16_t port = 0;
   std::uint8_t weight = 1;
+  ReachedBy reached_by = ReachedBy::unknown;  ///< known of endpoints on this node only
   Traits traits = 0;
   const std::string* slice = nullptr;  ///< its name, at a stable address while a slice of that name exists
   bool operator==(const Candidate&) const = default;
@@ -118,6 +121,8 @@ class CompactSlice {
   [[nodiscard]] bool is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                                 const Viewpoint& view) const;
   [[nodiscard]] Traits traits(const CompactEndpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] ReachedBy reached_by(const CompactEndpoint& endpoint, Traits traits,
+                                     const Viewpoint& view) const;
   [[nodiscard]] Traits condition_traits(const Profile& profile) const;
   [[nodiscard]] Traits hint_traits(const Profile& profile, const NodeView& node) const;
   [[nodiscard]] Traits key_traits(const CompactEndpoint& endpoint, const Viewpoint& view) const;

@@ -54,6 +54,13 @@ bool Frontends::Stronger::operator()(const Claim& left, const Claim& right) cons
   return order(left) < order(right);
 }
 
+/// The first difference of the order.
+const char* Frontends::why(const Claim& holder, const Claim& loser) noexcept {
+  if (holder.kind != loser.kind) return "its kind comes first";
+  if (holder.who == loser.who) return "its port comes first";
+  return holder.who->age != loser.who->age ? "it is older" : "it is as old, and its name comes first";
+}
+
 std::optional<Frontends::Changes> Frontends::claim(const std::string& service, std::int64_t created,
                                                    std::span<const PortSpec> specs, WorkBudget& work) {
   auto& claimant = claimants_[service];
@@ -233,10 +240,11 @@ std::string Frontends::lost(const std::string& service) const {
     return by_key_.find(own.key)->second.holder != Claim{&who, own.port, own.kind};
   });
   const Claim& holder = by_key_.find(first->key)->second.holder;
-  auto message = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(first->kind),
-                             maps::socket_text(first->key.address.bytes, first->key.port),
-                             maps::word(first->key.protocol), who.ports[first->port],
-                             holder.who->ports[holder.port], maps::word(holder.kind));
+  const Claim claim{&who, first->port, first->kind};
+  auto message = fmt::format(
+      "{} {}/{} is not served for {}: {} holds it as {}, because {}", maps::word(first->kind),
+      maps::socket_text(first->key.address.bytes, first->key.port), maps::word(first->key.protocol),
+      who.ports[first->port], holder.who->ports[holder.port], maps::word(holder.kind), why(holder, claim));
   if (who.lost == 1) return message;
   const auto others = who.lost - 1;
   return fmt::format("{}; {} more of its frontends {} not served either", message, others,

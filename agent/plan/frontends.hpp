@@ -52,8 +52,8 @@ class Frontends {
   /// The frontends of a service port whose claims it holds.
   [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
 
-  /// A message about the claims that a service has lost: the first of them, its holder, and the number of
-  /// others; empty if none is lost.
+  /// A message about the claims that a service has lost: the first of them, its holder, why that one has it,
+  /// and the number of others; empty if none is lost.
   [[nodiscard]] std::string lost(const std::string& service) const;
 
   /// How an address and port are used, seen from endpoints of `service`. A ClusterIP belongs to its service
@@ -106,6 +106,7 @@ class Frontends {
   struct Stronger {
     bool operator()(const Claim& left, const Claim& right) const noexcept;
   };
+  [[nodiscard]] static const char* why(const Claim& holder, const Claim& loser) noexcept;
   using Others = std::set<Claim, Stronger>;
   /// Nearly every key has one claim; a key with many costs the logarithm of their number.
   struct Claims {

@@ -8,15 +8,19 @@ namespace {
 
 constexpr std::uint64_t units_of_service = 4;
 
-bool is_elsewhere(const BackendPlan& backend) {
-  return backend.in_cluster && backend.locality != LB_SAME_NODE;
+BackendPlace place_of(const BackendPlan& backend) {
+  return backend.locality == LB_SAME_NODE ? BackendPlace::this_node : BackendPlace::elsewhere;
+}
+
+bool is_in_set(const BackendPlan& backend, lb_scope scope) {
+  return scope == LB_LOCAL ? backend.in_local : backend.in_cluster;
 }
 
 }  // namespace
 
-bool may_forward_external_clients(const ServicePortPlan& plan) {
+bool has_external_clients(const ServicePortPlan& plan) {
   const auto is_outside = [](const auto& frontend) { return frontend.kind != LB_CLUSTER_IP; };
-  return plan.policy.external == LB_CLUSTER && std::ranges::any_of(plan.frontends, is_outside);
+  return std::ranges::any_of(plan.frontends, is_outside);
 }
 
 std::optional<OutsideBackends::Backend> OutsideBackends::next(WorkBudget& budget) {
@@ -31,8 +35,8 @@ std::optional<OutsideBackends::Backend> OutsideBackends::next(WorkBudget& budget
     }
     budget.spend(1);
     const auto& backend = *at_++;
-    if (is_elsewhere(backend) && seen_.insert(backend.address).second) {
-      return Backend{plans_.service, backend.address};
+    if (is_in_set(backend, port_->policy.external) && seen_.insert(backend.address).second) {
+      return Backend{plans_.service, backend.address, place_of(backend)};
     }
   }
   return std::nullopt;
@@ -50,7 +54,7 @@ void OutsideBackends::take_next_service(WorkBudget& budget) {
 bool OutsideBackends::take_next_port() {
   while (ports_ < plans_.ports.size()) {
     const auto& port = plans_.ports[ports_++];
-    if (may_forward_external_clients(*port)) {
+    if (has_external_clients(*port)) {
       port_ = port;
       at_ = port->backends.begin();
       return true;

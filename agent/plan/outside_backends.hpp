@@ -1,5 +1,5 @@
-// Iterates over the backends on other nodes that external clients may get, for all services, in parts between
-// which plans may change. Pure.
+// Iterates over the backends that external clients may get, for all services, in parts between which plans
+// may change. Pure.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,11 @@
 
 namespace lb::agent {
 
-/// Whether this plan may give an external client a backend on another node. False if it has only ClusterIPs,
-/// which the socket hooks serve, or if its external traffic policy is Local.
-[[nodiscard]] bool may_forward_external_clients(const ServicePortPlan& plan);
+/// Whether this plan may give an external client a backend. False if it has only ClusterIPs, which the socket
+/// hooks serve.
+[[nodiscard]] bool has_external_clients(const ServicePortPlan& plan);
+
+enum class BackendPlace : std::uint8_t { elsewhere, this_node };
 
 class OutsideBackends {
  public:
@@ -27,9 +29,11 @@ class OutsideBackends {
   struct Backend {
     std::string service;  ///< "namespace/name"
     k8s::Address address;
+    BackendPlace place = BackendPlace::elsewhere;
     auto operator<=>(const Backend&) const = default;
   };
-  /// Returns each address of a service once. nullopt if the budget is used up, or is_at_end().
+  /// Returns each address of a service once; none on another node that only the external traffic policy Local
+  /// could choose. nullopt if the budget is used up, or is_at_end().
   [[nodiscard]] std::optional<Backend> next(WorkBudget& budget);
   [[nodiscard]] bool is_at_end() const noexcept { return is_at_end_; }
 

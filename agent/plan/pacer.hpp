@@ -19,8 +19,9 @@
 namespace lb::agent {
 
 /// The cost to write `want` over `have`: one unit is about one system call, or 2 µs. Backends, which are
-/// stores into mapped memory, cost a sixteenth if added or changed, and half if removed; a table of
-/// consistent selection with `consistent_slots` slots costs more. Stops counting at `enough`.
+/// stores into mapped memory, cost a sixteenth if added or changed, and half if removed; the slots of a set
+/// that changes are written again, and a table of consistent selection with `consistent_slots` slots costs
+/// more. Stops counting at `enough`.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
                                          std::size_t enough = std::numeric_limits<std::size_t>::max(),
                                          std::uint32_t consistent_slots = Sizes{}.consistent_slots);
@@ -31,10 +32,16 @@ namespace lb::agent {
 /// that they allow, and removed after them. One service port's backends are added and removed in parts, in
 /// their order, and no set is empty in between unless it is in one of the two; backends of consistent
 /// selection, whose tables are rebuilt each time, are written as a whole, but not those of several ports
-/// at once if they are many. At least two writes always make progress.
+/// at once if they are many. A frontend that passes to another service port of the service stays until that
+/// one has it.
+///
+/// No service has more than `max_entries` frontends, or source ranges, on its way, unless one of the two
+/// plans has: of further ones those that `want` lacks are removed first. A client whose range is then
+/// replaced by another one may be rejected in between. At least two writes always make progress.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
                                         std::size_t writes,
-                                        std::uint32_t consistent_slots = Sizes{}.consistent_slots);
+                                        std::uint32_t consistent_slots = Sizes{}.consistent_slots,
+                                        std::size_t max_entries = default_service_frontends);
 
 /// How the first batch is written. At once: an earlier agent's entries are in use, and each must be matched
 /// in one step. In parts: nothing is served yet that could be interrupted.
@@ -47,10 +54,16 @@ class Pacer final : public PlanSink {
   static constexpr std::size_t max_writes = 1024;  ///< 2 to 4 ms
 
   /// `more` is called once when a change waits; it must arrange that take_turn() is called soon. `plans` must
-  /// outlive this. `consistent_slots`: slots of a set with consistent selection.
+  /// outlive this. `consistent_slots`: slots of a set with consistent selection; `max_entries`: frontends,
+  /// and source ranges, that one service may have.
   Pacer(PlanSink& plans, std::function<void()> more, std::size_t limit = max_writes,
-        std::uint32_t consistent_slots = Sizes{}.consistent_slots)
-      : plans_(plans), more_(std::move(more)), max_writes_(limit), consistent_slots_(consistent_slots) {}
+        std::uint32_t consistent_slots = Sizes{}.consistent_slots,
+        std::size_t max_entries = default_service_frontends)
+      : plans_(plans),
+        more_(std::move(more)),
+        max_writes_(limit),
+        consistent_slots_(consistent_slots),
+        max_entries_(max_entries) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
   bool prepare(std::vector<PlanChange>& changes) override;
@@ -74,6 +87,7 @@ class Pacer final : public PlanSink {
   std::function<void()> more_;
   std::size_t max_writes_;
   std::uint32_t consistent_slots_;
+  std::size_t max_entries_;
   std::unordered_map<std::string, ServicePlans> passed_;  ///< plans passed to plans_ so far
   std::unordered_map<std::string, ServicePlans> wanted_;  ///< plans still to be reached
   std::deque<std::string> turns_;                         ///< services of wanted_

@@ -55,6 +55,24 @@ bool has_some_of(const std::vector<k8s::Address>& addresses, lb_family family) {
                              [family](const auto& address) { return family_of(address) == family; });
 }
 
+/// Whether the ranges name an address of this node explicitly: a floating address that the node holds at the
+/// moment (keepalived, kube-vip) is in the operator's range; the node's own must be named by itself.
+bool name_own(const std::vector<k8s::Prefix>& ranges, const k8s::Address& address, const NodeView& node) {
+  constexpr std::uint8_t one_address = 128;
+  const int any_address = family_of(address) == LB_IPV4 ? 96 : 0;
+  const bool is_in_object = std::ranges::find(node.object_addresses, address) != node.object_addresses.end();
+  return std::ranges::any_of(ranges, [&](const auto& range) {
+    return range.contains(address) &&
+           (is_in_object ? range.length == one_address : range.length > any_address);
+  });
+}
+
+/// The reason why neither an external IP nor a load-balancer address may be programmed; nullptr if it may. A
+/// broadcast address is no host's, so sockets that send to it do not ask for a service (REL-121).
+const char* refusal_of_any(const k8s::Address& address, const NodeView& node) {
+  return has(node.broadcasts, address) ? "the broadcast address of a subnet" : nullptr;
+}
+
 /// The reason why an external IP must not be programmed; nullptr if it may (REL-51).
 const char* refusal(const k8s::Address& address, const NodeView& node, const PlanOptions& options) {
   const auto& ranges = options.external_ip_ranges;
@@ -62,10 +80,11 @@ const char* refusal(const k8s::Address& address, const NodeView& node, const Pla
                              [&](const auto& range) { return range.contains(address); })) {
     return "in no range that is allowed";
   }
-  if (options.external_ip_on_node == OwnAddress::refuse && has(node.addresses, address)) {
-    return "an address of this node";
-  }
-  return nullptr;
+  if (const char* const why = refusal_of_any(address, node)) return why;
+  if (!has(node.addresses, address)) return nullptr;
+  return ranges && name_own(*ranges, address, node)
+             ? nullptr
+             : "an address of this node that --external-ips does not name";
 }
 
 /// A Service with an API server's address and port would get every request to it, including the agent's
@@ -173,6 +192,7 @@ class Framer {
 
   ServiceSpec make() {
     choose_external_ips();
+    choose_load_balancer_ips();
     if (is_ours(service_, options_)) {
       choose_ports();
       for (const auto family : options_.families) add_family(family);
@@ -191,19 +211,33 @@ class Framer {
   }
 
  private:
-  /// An object may have 70,000 addresses.
   void choose_external_ips() {
+    external_ips_ = allowed(service_.external_ips, "external IP",
+                            [this](const auto& address) { return refusal(address, node_, options_); });
+  }
+
+  void choose_load_balancer_ips() {
+    load_balancer_ips_ = allowed(service_.load_balancer_ips, "load-balancer IP",
+                                 [this](const auto& address) { return refusal_of_any(address, node_); });
+  }
+
+  /// Those without a reason against them; complains of the others. An object may have 70,000 addresses.
+  template <class Refusal>
+  std::vector<k8s::Address> allowed(const std::vector<k8s::Address>& addresses, std::string_view kind,
+                                    Refusal refusal_of) {
+    std::vector<k8s::Address> chosen;
     std::map<std::string_view, Tally> refused;
-    for (const auto& address : service_.external_ips) {
-      if (const char* const why = refusal(address, node_, options_)) {
+    for (const auto& address : addresses) {
+      if (const char* const why = refusal_of(address)) {
         refused[why].add([&] { return address.text(); });
       } else {
-        external_ips_.push_back(address);
+        chosen.push_back(address);
       }
     }
     for (const auto& [why, which] : refused) {
-      complain(fmt::format("external IP {} refused: it is {}", which.is(), why));
+      complain(fmt::format("{} {} refused: it is {}", kind, which.is(), why));
     }
+    return chosen;
   }
 
   /// A family without its own ClusterIP has no frontends, neither node ports nor load-balancer IPs (SEM-9).
@@ -213,7 +247,7 @@ class Framer {
     parts.family = family;
     parts.cluster_ips = served(service_.cluster_ips, family, options_);
     leave_to_node(parts.cluster_ips);
-    parts.load_balancer_ips = served(service_.load_balancer_ips, family, options_);
+    parts.load_balancer_ips = served(load_balancer_ips_, family, options_);
     parts.external_ips = served(external_ips_, family, options_);
     // Even refused external IPs make a service externally accessible (SEM-83).
     parts.reached_from_outside =
@@ -408,8 +442,9 @@ class Framer {
   const k8s::Service& service_;
   const NodeView& node_;
   const PlanOptions& options_;
-  std::size_t left_;  ///< frontends that the Service may still have
-  std::vector<k8s::Address> external_ips_;
+  std::size_t left_;                             ///< frontends that the Service may still have
+  std::vector<k8s::Address> external_ips_;       ///< those that are not refused
+  std::vector<k8s::Address> load_balancer_ips_;  ///< the same
   std::vector<FamilyParts> families_;
   std::vector<const k8s::ServicePort*> sorted_ports_;
   std::vector<const k8s::ServicePort*> ports_;  ///< parallel to spec_.ports, until those are merged

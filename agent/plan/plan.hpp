@@ -91,6 +91,7 @@ struct NodeView {
   std::string zone;                                  ///< empty: none
   Labels labels;                                     ///< of this node
   std::vector<k8s::Address> addresses;               ///< the node's own, sorted
+  std::vector<k8s::Address> broadcasts;              ///< of the node's and its pods' subnets, sorted
   std::vector<k8s::Address> primary;                 ///< of the Node object, at most one a family (SEM-34)
   std::vector<k8s::Address> object_addresses;        ///< of the Node object, the internal ones first
   std::vector<k8s::Prefix> pod_ranges;               ///< of the Node object
@@ -105,16 +106,15 @@ struct NodeView {
 /// All of the Node's addresses, the internal ones first.
 [[nodiscard]] std::vector<k8s::Address> all_addresses(const k8s::Node& node);
 
-/// Whether an external IP may be one of this node's own addresses (REL-51).
-enum class OwnAddress : std::uint8_t { refuse, serve };
-
 struct PlanOptions {
   /// Only Services with this value of the label service-proxy-name; empty: only those without it (SEM-1).
   std::string service_proxy_name;
-  /// Allowed ranges of spec.externalIPs; nullopt: all, an empty list: none (REL-51).
+  /// Allowed ranges of spec.externalIPs; nullopt: all, an empty list: none (REL-51). An address that a device
+  /// of the node has is allowed only inside a range of more than 0 bits, one of the Node object only by
+  /// itself.
   std::optional<std::vector<k8s::Prefix>> external_ip_ranges;
-  OwnAddress external_ip_on_node = OwnAddress::refuse;
   std::vector<k8s::Prefix> excluded;                     ///< addresses that another load balancer serves
+  std::vector<k8s::Prefix> pod_ranges;                   ///< of the whole cluster, as configured
   std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< other families are not planned (SEM-85)
   k8s::AllowedLabels topology_labels;  ///< allowed topology keys; a Service with others is reported
   /// Limit for one Service: addresses times ports, and source ranges times ports; the excess is reported.
@@ -132,9 +132,11 @@ struct PortSpec {
   std::array<bool, 2> uses{};  ///< by lb_scope: whether some traffic uses this set (SEM-20)
 };
 
-/// Reasons of Events for a Service that exceeds its limits or those of the tables: their message is valid on
-/// every node.
+/// Reasons of Events for a Service that exceeds its limits or those of the tables, or claims a frontend of
+/// another one: their message is valid on every node.
 inline constexpr const char* too_many_frontends = "TooManyFrontends";
+inline constexpr const char* frontend_lost = "FrontendHeldByAnotherService";
+inline constexpr const char* frontends_served = "FrontendsServedAgain";  ///< after frontend_lost
 inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnavailable";
 
 struct ServiceSpec {

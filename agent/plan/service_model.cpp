@@ -12,8 +12,40 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t units_per_port = 4;   ///< for names, policy and its plan
-constexpr std::uint64_t checks_per_unit = 4;  ///< checks of an address, a range or a port of the object
+constexpr std::uint64_t units_per_port = 4;     ///< for names, policy and its plan
+constexpr std::uint64_t units_per_lookup = 10;  ///< of a route, by netlink
+constexpr std::uint64_t checks_per_unit = 4;    ///< checks of an address, a range or a port of the object
+
+/// Whether packets of clients outside get this node's address although the policy is Local.
+bool loses_client(const ServicePortPlan& plan) {
+  return plan.policy.external == LB_LOCAL && std::ranges::any_of(plan.frontends, [](const auto& frontend) {
+           return frontend.kind != LB_CLUSTER_IP;
+         });
+}
+
+/// A backend of the local set that is reached by an uplink; null: none.
+const BackendPlan* local_by_uplink(const BackendList& backends) {
+  for (const auto& chunk : backends.chunks()) {
+    if (chunk->members(LB_LOCAL).count == 0) continue;
+    const auto found = std::ranges::find_if(chunk->backends(), [](const BackendPlan& backend) {
+      return backend.in_local && backend.weight > 0 && backend.locality == LB_SAME_NODE_BY_UPLINK;
+    });
+    if (found != chunk->backends().end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::string lost_client_text(const ServicePlans& plans) {
+  for (const auto& plan : plans) {
+    const auto* const found = loses_client(*plan) ? local_by_uplink(plan->backends) : nullptr;
+    if (found == nullptr) continue;
+    return fmt::format(
+        "its external traffic policy is Local, but from its own node the route to backend {} leaves by an "
+        "uplink: that node's address replaces the client's, so that replies return",
+        found->address.text());
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -52,6 +84,21 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   if (local_ready_) local_ready_->add(*compact);
   slices_.emplace(slice.key.name, std::move(compact));
   return Change::some;
+}
+
+Change ServiceModel::reread_endpoints_at(const std::vector<k8s::Address>& sorted) {
+  auto change = Change::none;
+  for (const auto& [name, slice] : slices_) {
+    if (!slice->has_one_of(sorted)) continue;
+    change = Change::some;
+    if (!changed_slices_.insert(name).second) {  // candidates of an older state of the slice are replaced
+      invalidate_endpoints();
+      continue;
+    }
+    retired_.insert_or_assign(name, slice);
+    if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
+  }
+  return change;
 }
 
 void ServiceModel::erase_slice(const std::string& name) { retire(name); }
@@ -124,10 +171,10 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
 }
 
 std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends,
-                                           WorkBudget& budget) {
+                                           WorkBudget& budget, LocalRoutes* routes) {
   static const std::vector<std::string> no_keys;
   if (!round_) round_ = begin();
-  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_};
+  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_, routes};
   if (!resolve_endpoints(*round_, view, budget)) return std::nullopt;
   while (round_->planned < ports_.size()) {
     if (budget.is_over()) return std::nullopt;
@@ -199,21 +246,28 @@ bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBu
 std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
                                   const Viewpoint& view, WorkBudget& budget) {
   constexpr std::size_t step = 4096;
-  const Viewpoint all_of_them{view.node, view.topology_keys};
+  const Viewpoint unasked{view.node, view.topology_keys};
+  const Viewpoint all_of_them{view.node, view.topology_keys, nullptr, view.service, view.routes};
   const auto& [key, name] = std::tie(port.spec.plan.key, port.spec.port_name);
   std::vector<Candidate> gone;
   std::vector<Candidate> fresh;
   std::uint64_t looked_at = 0;
+  const auto lookups = [&] { return view.routes != nullptr ? view.routes->lookups() : 0; };
+  const auto before_lookups = lookups();
   while (from < changes.size() && gone.size() + fresh.size() < step && looked_at < step) {
     const auto& change = changes[from++];
-    if (change.gone) static_cast<void>(change.gone->append(key, name, all_of_them, gone));
+    if (change.gone) {  // read again: without the routes its candidates differ from the new ones
+      const auto& before = change.gone == change.fresh ? unasked : all_of_them;
+      static_cast<void>(change.gone->append(key, name, before, gone));
+    }
     if (!change.fresh) continue;
     looked_at += change.fresh->port_count();
     auto message = change.fresh->append(key, name, view, fresh);
     if (!message.empty()) skipped_[change.fresh->name()].insert(std::move(message));
   }
   if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
-  budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1);
+  budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1 +
+               units_per_lookup * (lookups() - before_lookups));
   return from;
 }
 
@@ -282,7 +336,8 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
   Messages complaints;
   for (const auto& message : over_limit_) complaints.try_emplace(message, too_many_frontends);
   for (const auto& message : spec_complaints_) complaints.try_emplace(message);
-  if (auto message = frontends.lost(name_); !message.empty()) complaints.try_emplace(std::move(message));
+  if (auto message = frontends.lost(name_); !message.empty())
+    complaints.try_emplace(std::move(message), frontend_lost);
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
@@ -290,6 +345,9 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
                     "--consistent-budget",
                     tables.size() - granted_, tables.size()),
         no_consistent_selection);
+  }
+  if (auto message = lost_client_text(plans_); !message.empty()) {
+    complaints.try_emplace(std::move(message), client_address_lost);
   }
   for (const auto& [slice, messages] : skipped_) {
     for (const auto& message : messages) complaints.try_emplace(message);

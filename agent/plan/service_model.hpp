@@ -26,6 +26,10 @@ namespace lb::agent {
 
 enum class Change : std::uint8_t { none, some };
 
+/// Reason of the Event for a Service with the external traffic policy Local whose clients' addresses are
+/// lost.
+inline constexpr const char* client_address_lost = "ClientAddressNotKept";
+
 /// Slices and the object may be added and removed in any order; the work is done in spec() and replan(), once
 /// for each burst.
 class ServiceModel {
@@ -40,6 +44,9 @@ class ServiceModel {
   /// Call when the node's labels, those of a peer, or the ClusterIPs at endpoints' addresses have changed
   /// since the endpoints were read.
   void invalidate_endpoints() noexcept { endpoints_ = Endpoints::all_stale; }
+  /// Call when endpoints of this node at these addresses, which are sorted, may be reached by other devices
+  /// than when they were read (LocalRoutes): reads their slices again. Returns whether there are any.
+  Change reread_endpoints_at(const std::vector<k8s::Address>& sorted);
   /// Call when addresses of the node or of API servers have changed since the service's were compared with
   /// them.
   void invalidate_frontends() noexcept {
@@ -91,9 +98,10 @@ class ServiceModel {
   [[nodiscard]] bool needs_spec() const noexcept { return spec_is_stale_; }
   /// Updates the plans, after every changed service's spec(), as far as the budget allows. nullopt: further
   /// calls must continue. Until then the plans are unchanged, spec() must not be called, and changes take
-  /// effect with the following replan().
+  /// effect with the following replan(). `routes` may be null: every endpoint on this node is behind a
+  /// device.
   [[nodiscard]] std::optional<Change> replan(const NodeView& node, const Frontends& frontends,
-                                             WorkBudget& budget);
+                                             WorkBudget& budget, LocalRoutes* routes = nullptr);
   /// Whether a replan() is unfinished.
   [[nodiscard]] bool is_under_way() const noexcept { return round_.has_value(); }
   void count_no_local(NoLocal& counts) const;

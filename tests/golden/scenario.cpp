@@ -98,7 +98,7 @@ class Stage {
     std::string value;
     words >> name >> value;
     if (name == "external-ips") {
-      options_.external_ip_ranges.emplace();
+      if (!options_.external_ip_ranges) options_.external_ip_ranges.emplace();
       if (value != "none") options_.external_ip_ranges->push_back(k8s::Prefix::parse(value).value());
     } else if (name == "exclude") {
       options_.excluded.push_back(k8s::Prefix::parse(value).value());
@@ -110,8 +110,6 @@ class Stage {
       options_.topology_labels = k8s::LabelKeys{value};
     } else if (name == "max-service-frontends") {
       options_.max_frontends = std::stoul(value);
-    } else if (name == "own-addresses") {
-      options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {
       throw std::invalid_argument("unknown option: " + name);
     }

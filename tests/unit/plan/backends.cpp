@@ -102,7 +102,7 @@ class Edited {
  public:
   void set(std::uint32_t number, lb::agent::Traits traits) {
     const auto place = numbered(number);
-    candidates_[number] = {place.address, place.port, 1, traits, &name_};
+    candidates_[number] = {place.address, place.port, 1, lb::agent::ReachedBy::unknown, traits, &name_};
     touched_.insert(number);
   }
   void drop(std::uint32_t number) {

@@ -133,7 +133,7 @@ TEST_CASE("a lost frontend is named once, and again only after it was served (SE
   bed.cluster.synced();
   const std::string message =
       "Service default/b: ClusterIP 10.96.0.1:80/TCP is not served for default/b: default/a holds it as "
-      "ClusterIP";
+      "ClusterIP, because it is as old, and its name comes first";
   CHECK(bed.complaints == Lines{message});
   CHECK(bed.cluster.counts().lost_frontends == 1);
   auto other = named("b", "10.96.0.1");
@@ -144,9 +144,16 @@ TEST_CASE("a lost frontend is named once, and again only after it was served (SE
   bed.cluster.erase_service({"default", "a"});
   bed.cluster.flush();
   CHECK(bed.cluster.counts().lost_frontends == 0);
+  const std::string recovery = "Service default/b: all of its frontends are served again";
+  CHECK(bed.complaints == Lines{message, recovery});
+  const auto count = bed.cluster.counts().complaints;
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.flush();
-  CHECK(bed.complaints == Lines{message, message});
+  CHECK(bed.complaints == Lines{message, recovery, message});
+  CHECK(bed.cluster.counts().complaints == count + 1);
+  bed.cluster.erase_service({"default", "b"});  // nothing is served of it
+  bed.cluster.flush();
+  CHECK(bed.complaints.size() == 3);
 }
 
 TEST_CASE("complaints of the source are passed on and counted") {
@@ -326,6 +333,58 @@ TEST_CASE("external IPs give way to addresses of the node's devices, live (REL-5
   bed.cluster.set_addresses({});
   bed.cluster.flush();
   CHECK(bed.record.lines().size() == 3);
+}
+
+TEST_CASE(
+    "REL-121 a subnet's broadcast address is no service's, live, as an external IP or a load balancer's") {
+  Fixture bed;
+  auto outside = service();
+  outside.external_ips = {address("192.0.2.254"), address("192.0.2.255")};
+  outside.load_balancer_ips = {address("192.0.2.127"), address("192.0.2.128"), address("10.1.0.255")};
+  bed.cluster.upsert(outside);
+  bed.cluster.synced();
+  const auto outside_frontends = [&] {
+    Lines found;
+    for (const auto& line : bed.record.lines()) {
+      if (line.find("192.0.2.") != std::string::npos || line.find("10.1.0.") != std::string::npos) {
+        found.push_back(line.substr(0, line.find(':')));
+      }
+    }
+    return found;
+  };
+  CHECK(outside_frontends().size() == 5);
+  bed.cluster.set_broadcasts({address("192.0.2.127"), address("192.0.2.255")});
+  bed.cluster.flush();
+  CHECK(outside_frontends() == Lines{"frontend 10.1.0.255", "frontend 192.0.2.128", "frontend 192.0.2.254"});
+  CHECK(
+      bed.complaints ==
+      Lines{
+          "Service default/web: external IP 192.0.2.255 is refused: it is the broadcast address of a subnet",
+          "Service default/web: load-balancer IP 192.0.2.127 is refused: it is the broadcast address of a "
+          "subnet"});
+  auto own = node_object("this", {});
+  own.pod_cidrs = {prefix("10.1.0.0/24"), prefix("fd00:10:1::/64")};
+  bed.cluster.upsert(own);
+  bed.cluster.flush();
+  CHECK(outside_frontends() == Lines{"frontend 192.0.2.128", "frontend 192.0.2.254"});
+  bed.cluster.set_broadcasts({});
+  bed.cluster.flush();
+  CHECK(outside_frontends().size() == 4);
+}
+
+TEST_CASE("REL-121 the last address of the pods' range, as configured, is no service's") {
+  Record record;
+  agent::PlanOptions options;
+  options.pod_ranges = {prefix("10.1.0.0/16")};
+  agent::Cluster cluster("this", options, record, {});
+  cluster.set_broadcasts({});
+  auto outside = service();
+  outside.external_ips = {address("10.1.255.254"), address("10.1.255.255")};
+  cluster.upsert(outside);
+  cluster.synced();
+  std::size_t external = 0;
+  for (const auto& line : record.lines()) external += line.find("ExternalIP") != std::string::npos ? 1 : 0;
+  CHECK(external == 1);
 }
 
 }  // namespace

@@ -40,15 +40,18 @@ struct Rivals {
   lb_kind second_kind;
   std::int64_t second_age;
   std::string holder;
+  std::string why;
 };
 
 const std::vector<Rivals> rivals = {
-    {"ClusterIP beats a load balancer", LB_LOAD_BALANCER, 1, LB_CLUSTER_IP, 2, "z "},
-    {"load balancer beats an external IP", LB_EXTERNAL_IP, 1, LB_LOAD_BALANCER, 2, "z "},
-    {"external IP beats a node port", LB_NODE_PORT, 1, LB_EXTERNAL_IP, 2, "z "},
-    {"then the older service", LB_EXTERNAL_IP, 2, LB_EXTERNAL_IP, 1, "z "},
-    {"an unknown age is the youngest", LB_EXTERNAL_IP, 0, LB_EXTERNAL_IP, 1, "z "},
-    {"then the smaller name", LB_EXTERNAL_IP, 1, LB_EXTERNAL_IP, 1, "a "},
+    {"ClusterIP beats a load balancer", LB_LOAD_BALANCER, 1, LB_CLUSTER_IP, 2, "z ", "its kind comes first"},
+    {"load balancer beats an external IP", LB_EXTERNAL_IP, 1, LB_LOAD_BALANCER, 2, "z ",
+     "its kind comes first"},
+    {"external IP beats a node port", LB_NODE_PORT, 1, LB_EXTERNAL_IP, 2, "z ", "its kind comes first"},
+    {"then the older service", LB_EXTERNAL_IP, 2, LB_EXTERNAL_IP, 1, "z ", "it is older"},
+    {"an unknown age is the youngest", LB_EXTERNAL_IP, 0, LB_EXTERNAL_IP, 1, "z ", "it is older"},
+    {"then the smaller name", LB_EXTERNAL_IP, 1, LB_EXTERNAL_IP, 1, "a ",
+     "it is as old, and its name comes first"},
 };
 
 TEST_CASE("REL-36: what a place is to those who send there, and which addresses changed") {
@@ -114,7 +117,7 @@ TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's cla
   }
 }
 
-TEST_CASE("the stronger claim holds, in whatever order they come") {
+TEST_CASE("SEM-145 the stronger claim holds, in whatever order they come, and the message says why") {
   for (const auto& row : rivals) {
     const auto a = claiming("a", "192.0.2.1", 80, row.first_kind);
     const auto z = claiming("z", "192.0.2.1", 80, row.second_kind);
@@ -125,6 +128,8 @@ TEST_CASE("the stronger claim holds, in whatever order they come") {
       CHECK(touched == (row.holder == "z " ? std::set<std::string>{"a"} : std::set<std::string>{}));
       CHECK(holder(forwards, {a, z}) == row.holder);
       CHECK(forwards.lost_count() == 1);
+      const std::string loser = row.holder == "a " ? "z" : "a";
+      CHECK(forwards.lost(loser).ends_with(", because " + row.why));
 
       agent::Frontends backwards;
       claim(backwards, "z", row.second_age, std::vector{z});
@@ -140,7 +145,9 @@ TEST_CASE("a late delete never removes the new owner") {
   agent::Frontends table;
   claim(table, "old", 1, std::vector{old});
   claim(table, "young", 2, std::vector{young});
-  CHECK(table.lost("young") == "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort");
+  CHECK(table.lost("young") ==
+        "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort, "
+        "because it is older");
   CHECK(claim(table, "old", 1, {}).touched == std::set<std::string>{"young"});
   CHECK(holder(table, {young}) == "young ");
   CHECK(table.lost("young").empty());
@@ -171,8 +178,8 @@ TEST_CASE("several lost frontends of a Service are one message with a number") {
   claim(table, "old", 1, std::vector{old});
   claim(table, "young", 2, std::vector{young});
   CHECK(table.lost("young") ==
-        "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; 2 more of its "
-        "frontends are not served either");
+        "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP, because "
+        "it is older; 2 more of its frontends are not served either");
   CHECK(table.lost_count() == 3);
 }
 

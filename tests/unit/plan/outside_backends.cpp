@@ -1,4 +1,4 @@
-// Which backends on other nodes may serve external clients, in parts between which services change (REL-99).
+// Which backends may serve external clients, in parts between which services change (REL-99).
 #include "agent/plan/outside_backends.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -58,25 +58,31 @@ class Plans {
 std::vector<std::string> all(OutsideBackends backends) {
   std::vector<std::string> texts;
   WorkBudget budget(WorkBudget::unlimited);
-  while (const auto next = backends.next(budget)) texts.push_back(next->service + " " + next->address.text());
+  while (const auto next = backends.next(budget)) {
+    texts.push_back(next->service + " " + next->address.text() +
+                    (next->place == agent::BackendPlace::this_node ? " here" : ""));
+  }
   CHECK(backends.is_at_end());
   return texts;
 }
 
 using Texts = std::vector<std::string>;
 
-TEST_CASE("REL-99: only what clients outside may get from other nodes, each address of a service once") {
+TEST_CASE("REL-99: only what clients outside may get, each address of a service once") {
   Plans plans;
   const auto far = backend("10.244.2.10");
   auto drained = backend("10.244.2.12");
   drained.in_cluster = false;
   plans.put("a/cluster-ip", {port(LB_CLUSTER_IP, LB_CLUSTER, {far})});
-  plans.put("a/local", {port(LB_EXTERNAL_IP, LB_LOCAL, {far})});
+  auto near = backend("10.244.1.11", Where::here);
+  near.in_local = true;
+  plans.put("a/local", {port(LB_EXTERNAL_IP, LB_LOCAL, {near, far})});
   plans.put("a/unplanned", {});
   plans.put("b/web", {port(LB_EXTERNAL_IP, LB_CLUSTER, {backend("10.244.1.10", Where::here), far, drained}),
                       port(LB_EXTERNAL_IP, LB_CLUSTER, {far, backend("10.244.3.10")})});
   plans.put("c/web", {port(LB_EXTERNAL_IP, LB_CLUSTER, {far})});
-  CHECK(all(plans.backends()) == Texts{"b/web 10.244.2.10", "b/web 10.244.3.10", "c/web 10.244.2.10"});
+  CHECK(all(plans.backends()) == Texts{"a/local 10.244.1.11 here", "b/web 10.244.1.10 here",
+                                       "b/web 10.244.2.10", "b/web 10.244.3.10", "c/web 10.244.2.10"});
   CHECK(all(Plans().backends()).empty());
 }
 

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <limits>
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -411,6 +413,118 @@ TEST_CASE("the plan may change meanwhile: the last one wins") {
     pacer.take_turn();
   }
   CHECK(record.services == reported);
+}
+
+std::size_t frontends_of(const ServicePlans& plans) {
+  std::size_t count = 0;
+  for (const auto& plan : plans) count += plan->frontends.size();
+  return count;
+}
+
+std::size_t ranges_of(const ServicePlans& plans) {
+  std::size_t count = 0;
+  for (const auto& plan : plans) count += plan->source_ranges.size();
+  return count;
+}
+
+/// Addresses and ports that lead to the service.
+std::set<std::pair<k8s::Address, std::uint16_t>> places(const ServicePlans& plans) {
+  std::set<std::pair<k8s::Address, std::uint16_t>> all;
+  for (const auto& plan : plans) {
+    for (const auto& frontend : plan->frontends) all.emplace(frontend.address, frontend.port);
+  }
+  return all;
+}
+
+TEST_CASE("REL-155 a service that changes all its entries again and again never has more than its limit") {
+  constexpr std::size_t limit = 100;
+  std::mt19937 random(lb::test::seed());
+  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+  ServicePlans have;
+  for (int round = 0; round < 60; ++round) {
+    const auto ports = 1 + below(3);
+    const auto want = plans({.ports = ports,
+                             .first = below(2000),
+                             .frontends = limit / ports,
+                             .ranges = below(2) * limit / ports,
+                             .backends = 1});
+    const auto start = places(have);
+    const auto target = places(want);
+    for (auto turns = 1 + below(8); turns > 0 && have != want; --turns) {
+      have = part_towards(have, want, 20, 100, limit);
+      CHECK(frontends_of(have) <= limit);
+      CHECK(ranges_of(have) <= limit);
+      const auto now = places(have);
+      CHECK(std::ranges::all_of(
+          start, [&](const auto& place) { return !target.contains(place) || now.contains(place); }));
+    }
+  }
+  const auto want = plans({.first = 5000, .frontends = limit, .ranges = limit});
+  for (int turns = 0; have != want; ++turns) {
+    REQUIRE(turns < 100);
+    have = part_towards(have, want, 20, 100, limit);
+  }
+}
+
+TEST_CASE("REL-155 source ranges that all change stay within the limit, and those in both plans stay") {
+  constexpr std::size_t limit = 100;
+  const auto from = plans({.frontends = 1, .ranges = limit});
+  auto plan = *from.front();
+  for (std::size_t at = 10; at < limit; ++at) plan.source_ranges[at] = {numbered(11, at), 128};
+  const ServicePlans want{std::make_shared<const agent::ServicePortPlan>(plan)};
+  int turns = 0;
+  for (auto have = from; have != want; ++turns) {
+    REQUIRE(turns < 100);
+    have = part_towards(have, want, 20, 100, limit);
+    CHECK(ranges_of(have) <= limit);
+    CHECK(std::ranges::includes(have.front()->source_ranges,
+                                std::vector(plan.source_ranges.begin(), plan.source_ranges.begin() + 10)));
+  }
+  CHECK(turns > 5);
+}
+
+TEST_CASE("REL-155 a plan of more than the limit is reached nevertheless") {
+  const auto want = plans({.ports = 2, .frontends = 300, .ranges = 200});
+  ServicePlans have;
+  for (int turns = 0; have != want; ++turns) {
+    REQUIRE(turns < 300);
+    have = part_towards(have, want, 20, 100, 100);
+  }
+  for (int turns = 0; !have.empty(); ++turns) {
+    REQUIRE(turns < 300);
+    have = part_towards(have, {}, 20, 100, 100);
+  }
+}
+
+TEST_CASE("REL-155 frontends that pass to another port of the service lead somewhere all the time") {
+  const auto renamed = [](const ServicePlans& all, const std::string& name) {
+    auto plan = *all.front();
+    plan.key.name = name;
+    return ServicePlans{std::make_shared<const agent::ServicePortPlan>(std::move(plan))};
+  };
+  const auto from = plans({.frontends = 500, .ranges = 30, .backends = 100});
+  const auto limit = GENERATE(std::size_t{500}, std::size_t{10'000});
+  for (const auto* const name : {"a/web:a", "a/web:z"}) {
+    const auto want = renamed(from, name);
+    const auto all = places(from);
+    auto have = from;
+    for (int turns = 0; have != want; ++turns) {
+      REQUIRE(turns < 200);
+      have = part_towards(have, want, 20, 100, limit);
+      CHECK(places(have) == all);
+    }
+  }
+}
+
+TEST_CASE("REL-155 the pacer keeps a service within its limit, whatever it wants next") {
+  Record record;
+  agent::Pacer pacer(record, [] {}, 50, 100, 200);
+  pacer.apply(agent::Batch::whole, {});
+  for (std::size_t round = 0; round < 40; ++round) {
+    pacer.apply(agent::Batch::changes, {change("a/one", plans({.first = round * 200, .frontends = 200}))});
+    pacer.take_turn();
+    CHECK(frontends_of(record.services["a/one"]) <= 200);
+  }
 }
 
 }  // namespace
