@@ -15,7 +15,8 @@
 
 namespace lb::agent {
 
-/// Precedence of kinds: the node's own address, then ClusterIP, then another address of a service. set_node()
+/// Precedence of kinds: the node's own address, then ClusterIP, then another address of a service. The last
+/// entries of the table are only for the node's own (agent/tables/node_reserve.hpp). set_node()
 /// and count() only record facts; only load(), the write functions and repair() make system calls.
 class AddressTable {
  public:
@@ -55,7 +56,8 @@ class AddressTable {
   };
 
   [[nodiscard]] maps::error_code write(const Keys& keys);
-  [[nodiscard]] maps::error_code write(const lb_address_key& key);
+  [[nodiscard]] maps::error_code write_services(const std::vector<lb_address_key>& keys);
+  [[nodiscard]] static lb_address value_of(const lb_address_key& key, lb_address_kind kind);
 
   maps::Mirror<lb_address_key, lb_address> entries_;
   ByAddress<lb_address_kind> node_;

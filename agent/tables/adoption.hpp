@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "agent/tables/table_set.hpp"
@@ -37,10 +37,10 @@ class Adoption {
   ServiceState& state_of(std::uint32_t number);
 
   TableSet& tables_;
-  std::vector<bool> services_;  ///< service numbers in use
-  std::vector<bool> backends_;  ///< backend ids in use
-  std::unordered_map<std::uint32_t, ServiceState*> states_;
-  std::vector<std::uint32_t> retired_;  ///< numbers whose name is retired, or a duplicate
+  std::vector<bool> services_;                     ///< service numbers in use
+  std::vector<bool> backends_;                     ///< backend ids in use
+  std::map<std::uint32_t, ServiceState*> states_;  ///< of overlapping sets the smallest number keeps its own
+  std::vector<std::uint32_t> retired_;             ///< numbers whose name is retired, or a duplicate
 };
 
 }  // namespace lb::agent

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/tables/node_reserve.hpp"
 #include "agent/tables/table_keys.hpp"
 #include "maps/text.hpp"
 
@@ -52,10 +53,29 @@ std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) 
   for (Work& work : batch) remove_frontends(work, claims);
   for (Work& work : batch) publish_ports(work);
   for (Work& work : batch) finish(work);
+  for (Work& work : batch) {
+    if (has_room_now(work)) write_again(work);
+  }
   std::vector<ServiceOutcome> written;
   written.reserve(batch.size());
   for (Work& work : batch) written.push_back(std::move(work.outcome));
   return written;
+}
+
+/// Whether a table that was full has room now: services of the same batch may have left it afterwards.
+bool BatchWriter::has_room_now(const Work& work) const {
+  if (!is_full(work.outcome.error)) return false;
+  return work.outcome.full == &Sizes::ranges      ? tables_.ranges.has_room()
+         : work.outcome.full == &Sizes::frontends ? tables_.frontends.has_room()
+                                                  : false;
+}
+
+void BatchWriter::write_again(Work& work) {
+  auto& outcome = work.outcome;
+  outcome = {.change = std::move(outcome.change), .since = outcome.since, .error = {}, .reason = {}};
+  work.ports = unwritten_ports(outcome.change);
+  publish_ports(work);
+  finish(work);
 }
 
 /// A partial change of a large plan leaves thousands of service ports unchanged, each of which costs one
@@ -118,14 +138,16 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
   if (port.state == nullptr) return;
   ServiceState& state = *port.state;
   state.is_whole = false;
-  if (!add_ranges(work, state, plan)) return;
+  const bool all_added = add_ranges(work, state, plan);
   const bool is_new = state.plan != *port.plan;
-  switch (tables_.publisher.publish(state, *port.plan)) {
+  const Shortage shortage = tables_.publisher.publish(state, *port.plan);
+  if (shortage != Shortage::none) restrict_old_plan(work, state, plan);
+  switch (shortage) {
     case Shortage::none: {
       if (is_new) tables_.note_change(plan.key);
-      const bool has_ranges = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
+      const bool others_removed = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
       const bool has_frontends = point_frontends(work, state, plan);
-      port.is_whole = has_ranges && has_frontends;
+      port.is_whole = all_added && others_removed && has_frontends;
       return;
     }
     case Shortage::backends:
@@ -139,6 +161,13 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
   }
 }
 
+/// A service that keeps what it had obeys the source ranges of its new plan nevertheless.
+void BatchWriter::restrict_old_plan(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  if (plan.policy.source_ranges != LB_YES) return;
+  tables_.publisher.restrict_sources(state);
+  static_cast<void>(remove_ranges(work, state, range_keys(plan.source_ranges, state.number)));
+}
+
 /// Once the table is full, only frontends that it contains already are written: thousands of errors at each
 /// retry would be useless. Returns whether all were written.
 bool BatchWriter::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
@@ -150,7 +179,7 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
     if (const error_code error = tables_.frontends.put(key, frontend_of(key, frontend, state.number))) {
       all = false;
       too_many = too_many || is_full(error);
-      if (is_full(error)) sizes_.note_full(&Sizes::frontends);
+      note_full(work, error, &Sizes::frontends);
       fail(work, error,
            is_full(error) ? full("lb_frontends", tables_.frontends.limit(), "--max-frontends")
                           : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
@@ -162,14 +191,19 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
 }
 
 // New ranges are written before the policy uses them, and old ones are deleted after: a client that both the
-// old and the new ranges allow is allowed all the time, and no others are.
+// old and the new ranges allow is allowed all the time, and no others are. In a full table the old ones go
+// first. Clients in ranges that are not written are denied, whatever the service had before: a restriction
+// must not wait for room.
 bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
-  const error_code error = tables_.ranges.add(state.ranges, range_keys(plan.source_ranges, state.number));
+  const auto wanted = range_keys(plan.source_ranges, state.number);
+  error_code error = tables_.ranges.add(state.ranges, wanted);
+  if (is_full(error) && remove_ranges(work, state, wanted)) error = tables_.ranges.add(state.ranges, wanted);
   if (!error) return true;
-  if (is_full(error)) sizes_.note_full(&Sizes::ranges);
+  note_full(work, error, &Sizes::ranges);
   fail(work, error,
-       fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}", tables_.ranges.limit(),
-                   error.message()));
+       fmt::format("some of its source ranges cannot be written, and their clients are denied (lb_ranges "
+                   "holds {}, {} of them for the node's own): {}",
+                   tables_.ranges.limit(), node_reserve(tables_.ranges.limit()), error.message()));
   return false;
 }
 
@@ -226,6 +260,12 @@ bool BatchWriter::retire_port(Work& work, ServiceState& state) {
   const error_code error = tables_.services.retire(state);
   if (error) fail(work, error, fmt::format("its name cannot be retired: {}", error.message()));
   return !error;
+}
+
+void BatchWriter::note_full(Work& work, const error_code& error, TableSizes::Table table) {
+  if (!is_full(error)) return;
+  work.outcome.full = table;
+  sizes_.note_full(table);
 }
 
 void BatchWriter::fail(Work& work, const error_code& error, std::string reason) {

@@ -32,6 +32,7 @@ class FrontendTable {
   /// Removes the entry that `service` has put, or moves it back to the service from which it was taken.
   [[nodiscard]] maps::error_code remove(const lb_frontend_key& key, std::uint32_t service);
 
+  [[nodiscard]] bool has_room() const noexcept { return entries_.entries().size() < limit(); }
   [[nodiscard]] bool contains(const lb_frontend_key& key) const { return entries_.entries().contains(key); }
 
   /// Restores entries that other programs changed; returns their number.

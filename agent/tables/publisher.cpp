@@ -10,6 +10,7 @@
 
 #include "agent/plan/endpoints.hpp"
 #include "agent/plan/rendezvous.hpp"
+#include "agent/plan/weight_slots.hpp"
 #include "agent/tables/backend_ids.hpp"
 
 namespace lb::agent {
@@ -80,6 +81,10 @@ lb_service row_of(const ServicePortPlan& plan, Extent cluster, Extent local) {
   row.cluster = {.first = cluster.first, .count = cluster.count};
   row.local = {.first = local.first, .count = local.count};
   row.policy = plan.policy;
+  if (plan.policy.selection == LB_RANDOM) {
+    row.policy.weight_error = std::max(WeightSlots(plan.backends, LB_CLUSTER).error_percent(),
+                                       WeightSlots(plan.backends, LB_LOCAL).error_percent());
+  }
   row.affinity_seconds = plan.affinity_seconds;
   return row;
 }
@@ -121,29 +126,29 @@ Slot fill_once(const BackendChunk& chunk, lb_scope scope, Id id, Slot slot) {
   return slot;
 }
 
-Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, unsigned divisor, Id id, Slot slot) {
+Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, const WeightSlots& weights, Id id, Slot slot) {
   for (const BackendPlan& backend : chunk.backends()) {
-    slot = std::fill_n(slot, in_set(backend, scope) ? backend.weight / divisor : 0, *id++);
+    slot = std::fill_n(slot, in_set(backend, scope) ? weights.of(backend.weight) : 0, *id++);
   }
   return slot;
 }
 
-/// Each backend gets as many slots as its weight, reduced by the weights' common divisor; or the service gets
-/// a table of `consistent_slots` slots, for consistent selection. `ids` is parallel to plan.backends.
+/// Each backend gets the slots of its weight; or the service gets a table of `consistent_slots` slots, for
+/// consistent selection. `ids` is parallel to plan.backends.
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
               std::uint32_t consistent_slots, std::vector<std::uint32_t>& slots) {
   if (plan.policy.selection == LB_CONSISTENT)
     return table_of(plan.backends, scope, ids, consistent_slots, slots);
   slots.clear();
-  const Members members = plan.backends.members(scope);
-  if (members.count == 0) return;
-  slots.resize(members.slots() + 1);  // one more, for fill_once() to write to
+  const WeightSlots weights(plan.backends, scope);
+  if (weights.all() == 0) return;
+  slots.resize(weights.all() + 1);  // one more, for fill_once() to write to
   auto slot = slots.begin();
   auto id = ids.begin();
   for (const auto& chunk : plan.backends.chunks()) {
     if (chunk->members(scope).count > 0) {
-      slot = members.are_equal() ? fill_once(*chunk, scope, id, slot)
-                                 : fill_by_weight(*chunk, scope, members.divisor, id, slot);
+      slot = weights.are_equal() ? fill_once(*chunk, scope, id, slot)
+                                 : fill_by_weight(*chunk, scope, weights, id, slot);
     }
     id += static_cast<std::ptrdiff_t>(chunk->size());
   }
@@ -210,6 +215,17 @@ void Publisher::withdraw(ServiceState& state) {
   reclaimer_.retire(std::exchange(state.local, {}));
   for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
   state.plan.reset();
+}
+
+void Publisher::restrict_sources(ServiceState& state) {
+  lb_service row = store_.services.load(state.number);
+  if (row.policy.source_ranges == LB_YES) return;
+  row.policy.source_ranges = LB_YES;
+  store_.services.publish_change<offsetof(lb_service, policy)>(state.number, row);
+  if (!state.plan) return;
+  auto plan = std::make_shared<ServicePortPlan>(*state.plan);
+  plan->policy.source_ranges = LB_YES;
+  state.plan = std::move(plan);
 }
 
 std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
@@ -440,9 +456,11 @@ bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) cons
 std::uint64_t Publisher::slots(const ServicePortPlan& plan) const {
   std::uint64_t slots = 0;
   for (const auto scope : {LB_CLUSTER, LB_LOCAL}) {
-    const Members members = plan.backends.members(scope);
-    if (members.count == 0) continue;
-    slots += plan.policy.selection == LB_CONSISTENT ? consistent_slots_ : members.slots();
+    if (plan.policy.selection != LB_CONSISTENT) {
+      slots += WeightSlots(plan.backends, scope).all();
+    } else if (plan.backends.members(scope).count > 0) {
+      slots += consistent_slots_;
+    }
   }
   return slots;
 }

@@ -42,6 +42,8 @@ class Publisher {
   /// Call when the service has no frontends any more: empties its sets, retires its backends and slots, but
   /// not its number.
   void withdraw(ServiceState& state);
+  /// Makes a service port without room for its plan admit only clients in its source ranges.
+  void restrict_sources(ServiceState& state);
   /// Moves the sets of a service port that end after `limit` below it, if there is room; returns the number
   /// of moved slots.
   [[nodiscard]] std::uint32_t lower(ServiceState& state, std::uint32_t limit);

@@ -22,9 +22,13 @@ class RangeTable {
   explicit RangeTable(maps::Table<lb_range_key, lb_range>& table) : entries_(table) {}
 
   /// Reads the pinned map; writes nothing. Errors are the map's.
-  [[nodiscard]] maps::error_code load() { return entries_.load(); }
+  [[nodiscard]] maps::error_code load();
 
-  /// Writes `wanted`, and adds written ranges to `have`; stops at the first error.
+  /// Whether a range of a service fits. The last entries of the table are only for lists
+  /// (agent/tables/node_reserve.hpp).
+  [[nodiscard]] bool has_room() const noexcept;
+  /// Writes as much of `wanted` as fits, and adds written ranges to `have`. no_space_on_device: not all fit;
+  /// stops at an error of the map.
   [[nodiscard]] maps::error_code add(Ranges& have, const std::vector<lb_range_key>& wanted);
   /// Removes ranges that are not in `wanted` from the table and from `have`. Continues after an error;
   /// returns the first one.
@@ -34,10 +38,13 @@ class RangeTable {
   /// one.
   bool set_list(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
   /// Writes the differences of the lists that were set, if one was set or the last write failed: adds ranges
-  /// first, then removes. Continues after an error; returns the last one.
+  /// first, then removes; in a full table it then adds what found no room. Continues after an error; returns
+  /// the last one.
   [[nodiscard]] maps::error_code write_lists();
   /// Whether write_lists() has something to write.
   [[nodiscard]] bool is_pending() const noexcept { return pending_; }
+  /// Whether the table has all ranges of this list, as it was set last.
+  [[nodiscard]] bool is_whole(std::uint32_t list) const;
 
   /// Restores entries that other programs changed; returns their number.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
@@ -45,10 +52,13 @@ class RangeTable {
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
 
  private:
+  [[nodiscard]] maps::error_code add_to_lists();
+  [[nodiscard]] maps::error_code remove_from_lists();
   [[nodiscard]] std::vector<lb_range_key> unwanted() const;
 
   maps::Mirror<lb_range_key, lb_range> entries_;
   std::map<std::uint32_t, std::vector<lb_range_key>> lists_;  ///< the wanted lists
+  std::size_t listed_ = 0;                                    ///< entries of lists
   bool pending_ = false;
 };
 

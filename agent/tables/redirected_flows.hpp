@@ -3,12 +3,11 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "agent/tables/flow_sweep.hpp"
 #include "k8s/objects/model.hpp"
 #include "maps/mapset.hpp"
 
@@ -24,20 +23,7 @@ class RedirectedFlows {
   void end(std::vector<k8s::Prefix> towards);
 
  private:
-  void step();
-  void pause();
-  template <class Key, class Flow>
-  [[nodiscard]] maps::error_code step_table(maps::HashMap<Key, Flow>& table);
-  [[nodiscard]] maps::error_code step_tables();
-  [[nodiscard]] bool is_there(const k8s::Address& address) const;
-
-  boost::asio::steady_timer timer_;
-  maps::MapSet& maps_;
-  std::function<void(std::size_t)> ended_;
-  std::vector<k8s::Prefix> towards_;
-  std::size_t table_ = 0;
-  std::size_t erased_ = 0;
-  maps::raw::Cursor cursor_;
+  FlowSweep sweep_;
 };
 
 }  // namespace lb::agent

@@ -12,6 +12,7 @@
 #include "agent/tables/id_reclaimer.hpp"
 #include "agent/tables/service_state.hpp"
 #include "maps/abi/abi.h"
+#include "maps/hash.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -23,7 +24,7 @@ class ServiceTable {
  public:
   /// A Service may have 10,000 service ports. A service port adopted without a name has an empty key.
   using Ports = std::multimap<ServicePortKey, std::unique_ptr<ServiceState>>;
-  using Services = std::unordered_map<std::string, Ports>;  ///< by "namespace/name"
+  using Services = std::unordered_map<std::string, Ports, maps::HashText>;  ///< by "namespace/name"
   using States = boost::unordered_flat_set<const ServiceState*>;
 
   /// Both must outlive this.

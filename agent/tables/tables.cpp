@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/tables/node_reserve.hpp"
 #include "agent/tables/table_keys.hpp"
 #include "agent/tables/table_stats.hpp"
 
@@ -53,6 +54,7 @@ std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
 void Tables::run(std::vector<PlanChange> changes) {
   auto written = writer_.write(std::move(changes));
   if (const error_code error = tables_.addresses.write_touched()) report_addresses(error);
+  if (std::exchange(ranges_were_full_, false)) write_ranges();  // the batch may have made room
   tables_.reclaimer.flush();
   note_refusal(written);
   for (ServiceOutcome& outcome : written) report(std::move(outcome));
@@ -102,8 +104,9 @@ void Tables::report_addresses(const error_code& error) {
   if (is_full(error)) sizes_.note_full(&Sizes::frontends);
   problems_.report(
       "addresses", "Node",
-      fmt::format("its addresses and those of services cannot be written (lb_addresses holds {}): {}",
-                  tables_.addresses.limit(), error.message()));
+      fmt::format("its addresses and those of services cannot be written (lb_addresses holds {}, {} of them "
+                  "for the node's own): {}",
+                  tables_.addresses.limit(), node_reserve(tables_.addresses.limit()), error.message()));
 }
 
 void Tables::set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges) {
@@ -114,6 +117,7 @@ void Tables::write_ranges() {
   if (!started_) return;
   const error_code error = tables_.ranges.write_lists();
   if (!error) return problems_.end("ranges");
+  ranges_were_full_ = is_full(error);
   if (is_full(error)) sizes_.note_full(&Sizes::ranges);
   problems_.report("ranges", "Node",
                    "the ranges of pods, ClusterIPs and IPsec policies cannot be written: " + error.message());

@@ -54,6 +54,11 @@ class Tables final : public PlanSink {
   /// Sets one complete list that belongs to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or
   /// LB_XFRM_RANGES; written after the first batch has arrived.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
+  /// Whether the map has all ranges of this list, as it was set last. Before the first batch: true, because
+  /// the previous agent's ranges are still in use.
+  [[nodiscard]] bool has_written(std::uint32_t list) const {
+    return !started_ || tables_.ranges.is_whole(list);
+  }
   /// Sets the ports that source NAT must not use because of the kernel; the tables add the node ports.
   /// Written at once.
   void set_kernel_ports(const ReservedPorts::Bits& bits);
@@ -108,6 +113,7 @@ class Tables final : public PlanSink {
   std::function<void()> udp_changed_;
   bool started_ = false;  ///< the first batch has arrived
   bool refuses_all_ = false;
+  bool ranges_were_full_ = false;  ///< when the node's were written last
 };
 
 }  // namespace lb::agent

@@ -87,7 +87,7 @@ TEST_CASE("what is refused stays pending until a write succeeds, and holds nothi
   Fixture fixture(1);
   fixture.table.count(frontend(1), LB_CLUSTER_IP, 1);
   fixture.table.count(frontend(2), LB_CLUSTER_IP, 1);
-  CHECK(fixture.table.write_touched() == boost::system::errc::argument_list_too_long);
+  CHECK(fixture.table.write_touched() == boost::system::errc::no_space_on_device);
   CHECK(fixture.table.is_pending());
   CHECK(fixture.kinds().size() == 1);
   CHECK(fixture.table.write());
@@ -99,4 +99,32 @@ TEST_CASE("what is refused stays pending until a write succeeds, and holds nothi
   CHECK_FALSE(fixture.table.write());
   CHECK_FALSE(fixture.table.is_pending());
   CHECK(fixture.kinds() == Kinds{{3 - served, LB_CLUSTER_ADDRESS}});
+}
+
+TEST_CASE("REL-155 in a full table addresses that go make room for those that come, in every order") {
+  for (std::uint8_t fresh = 2; fresh < 40; ++fresh) {  // another order in the container each time
+    Fixture fixture(1);
+    fixture.table.count(frontend(1), LB_CLUSTER_IP, 1);
+    CHECK_FALSE(fixture.table.write_touched());
+    fixture.table.count(frontend(1), LB_CLUSTER_IP, -1);
+    fixture.table.count(frontend(fresh), LB_CLUSTER_IP, 1);
+    CHECK_FALSE(fixture.table.write_touched());
+    CHECK(fixture.kinds() == Kinds{{fresh, LB_CLUSTER_ADDRESS}});
+    CHECK_FALSE(fixture.table.is_pending());
+  }
+}
+
+TEST_CASE("REL-156 the last addresses are for the node's own, whatever services claim") {
+  Fixture fixture(32);  // two of them
+  for (std::uint8_t last = 1; last <= 40; ++last) fixture.table.count(frontend(last), LB_EXTERNAL_IP, 1);
+  CHECK(fixture.table.write_touched() == boost::system::errc::no_space_on_device);
+  CHECK(fixture.table.size() == 30);
+  fixture.table.set_node({own(101), own(102)});
+  CHECK(fixture.table.write() == boost::system::errc::no_space_on_device);  // services' are still too many
+  CHECK(fixture.kinds().at(101) == LB_NODE_ADDRESS);
+  CHECK(fixture.kinds().at(102) == LB_NODE_ADDRESS);
+  CHECK(fixture.table.size() == 32);
+  for (std::uint8_t last = 1; last <= 40; ++last) fixture.table.count(frontend(last), LB_EXTERNAL_IP, -1);
+  CHECK_FALSE(fixture.table.write_touched());
+  CHECK(fixture.table.size() == 2);
 }

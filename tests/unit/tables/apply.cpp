@@ -260,6 +260,36 @@ TEST_CASE("slots follow the weights, reduced to the smallest numbers; weight 0 d
   CHECK(kernel.backends.load(2).weight == 10);
 }
 
+TEST_CASE("REL-158 weights of a large set give way to its budget of slots, and the policy says how much") {
+  FakeKernel kernel({.backends = 4096, .slots = 16384});
+  Agent agent(kernel);
+  const auto plan = service("web", 1, {});
+  const auto with = [&](std::uint8_t heavy, std::uint8_t light) {
+    const auto next = std::make_shared<lb::agent::ServicePortPlan>(*plan);
+    Backends backends;
+    for (unsigned at = 0; at < 1000; ++at) {
+      auto one = backend(static_cast<std::uint8_t>(at), at % 2 == 0 ? heavy : light);
+      one.address.bytes[13] = static_cast<std::uint8_t>(at >> 8U);
+      backends.push_back(one);
+    }
+    next->backends = backends;
+    return next;
+  };
+  agent.tables.apply(Batch::whole, {change(with(100, 99))});
+  CHECK(service_at(kernel, 1).cluster.count == 1000);
+  CHECK(service_at(kernel, 1).policy.weight_error == 1);
+  CHECK(agent.tables.repair().empty());
+  agent.tables.apply(Batch::changes, {change(with(100, 33))});
+  agent.settle();
+  CHECK(service_at(kernel, 1).cluster.count == 2000);  // three to one
+  CHECK(service_at(kernel, 1).policy.weight_error == 1);
+  agent.tables.apply(Batch::changes, {change(with(90, 30))});
+  agent.settle();
+  CHECK(service_at(kernel, 1).cluster.count == 2000);
+  CHECK(service_at(kernel, 1).policy.weight_error == 0);
+  CHECK(agent.tables.complete());
+}
+
 TEST_CASE("the local set, policy and affinity are published too, and a set that empties goes last") {
   FakeKernel kernel;
   Agent agent(kernel);
@@ -287,9 +317,10 @@ TEST_CASE("source ranges are there before the policy asks for them, and change w
                          {.address = address(6, 0), .length = 120}};
   kernel.faults.fail_at = 2;
   agent.tables.apply(Batch::whole, {change(plan)});
-  CHECK(service_at(kernel, 1).policy.source_ranges == LB_NO);
-  CHECK(kernel.frontends.entries.empty());
+  CHECK(service_at(kernel, 1).policy.source_ranges == LB_YES);  // REL-157: one client fewer, not all of them
+  CHECK(kernel.ranges.entries.size() == 1);
   CHECK(agent.complaints.size() == 1);
+  CHECK_FALSE(agent.tables.complete());
   agent.tables.retry();
   CHECK(service_at(kernel, 1).policy.source_ranges == LB_YES);
   CHECK(lines(kernel).at(1) == "range default/web 10.0.5.0/120");

@@ -57,7 +57,7 @@ TEST_CASE("a service is known to have what was written before the table was full
   Fixture fixture(2);
   Ranges have;
   CHECK(fixture.table.add(have, range_keys({host(1), host(2), host(3)}, web)) ==
-        boost::system::errc::argument_list_too_long);
+        boost::system::errc::no_space_on_device);
   CHECK(have.size() == 2);
   CHECK_FALSE(fixture.table.is_pending());
   CHECK_FALSE(fixture.table.remove_others(have, {}));
@@ -90,6 +90,53 @@ TEST_CASE("a list is written as a whole, and changes neither services nor lists 
   CHECK(fixture.table.set_list(LB_XFRM_RANGES, {}));
   CHECK_FALSE(fixture.table.write_lists());
   CHECK(fixture.ranges() == Found{{web, 1}, {LB_POD_RANGES, 5}, {LB_POD_RANGES, 6}});
+}
+
+TEST_CASE("REL-156 the last ranges are for the node's lists, whatever services ask for") {
+  Fixture fixture(32);  // two of them
+  Ranges have;
+  Prefixes many;
+  for (std::uint8_t last = 1; last <= 40; ++last) many.push_back(host(last));
+  CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
+  CHECK(have.size() == 30);
+  CHECK_FALSE(fixture.table.has_room());
+  CHECK(fixture.table.set_list(LB_XFRM_RANGES, {host(1), host(2)}));
+  CHECK_FALSE(fixture.table.is_whole(LB_XFRM_RANGES));
+  CHECK_FALSE(fixture.table.write_lists());
+  CHECK(fixture.table.is_whole(LB_XFRM_RANGES));
+
+  // What services leave, lists may have beyond their reserve; what lists leave is for services again.
+  CHECK_FALSE(fixture.table.remove_others(have, {}));
+  CHECK(fixture.table.set_list(LB_XFRM_RANGES, {host(1), host(2), host(3), host(4)}));
+  CHECK_FALSE(fixture.table.write_lists());
+  CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
+  CHECK(have.size() == 28);
+  CHECK(fixture.table.set_list(LB_XFRM_RANGES, {}));
+  CHECK_FALSE(fixture.table.write_lists());
+  CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
+  CHECK(have.size() == 30);
+}
+
+TEST_CASE("REL-156 an earlier agent's lists count for the reserve, too") {
+  Fixture fixture(32);
+  for (const auto& key : range_keys({host(1), host(2)}, LB_POD_RANGES))
+    fixture.entries.insert(key, {LB_POD_RANGES});
+  REQUIRE_FALSE(fixture.table.load());
+  Ranges have;
+  Prefixes many;
+  for (std::uint8_t last = 1; last <= 40; ++last) many.push_back(host(last));
+  CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
+  CHECK(have.size() == 30);
+}
+
+TEST_CASE("REL-155 in a full table what leaves a list makes room for what comes") {
+  Fixture fixture(2);
+  CHECK(fixture.table.set_list(LB_POD_RANGES, {host(4), host(5)}));
+  CHECK_FALSE(fixture.table.write_lists());
+  CHECK(fixture.table.set_list(LB_POD_RANGES, {host(5), host(6)}));
+  CHECK_FALSE(fixture.table.write_lists());
+  CHECK(fixture.ranges() == Found{{LB_POD_RANGES, 5}, {LB_POD_RANGES, 6}});
+  CHECK(fixture.table.is_whole(LB_POD_RANGES));
 }
 
 TEST_CASE("a list that was refused stays pending") {

@@ -7,6 +7,20 @@
 using lb::agent::Batch;
 using namespace lb::tables_test;
 
+namespace {
+
+/// A service that admits these clients: 10.0.5.FIRST to 10.0.5.LAST.
+Plan restricted(const std::string& name, std::uint8_t frontend, std::uint8_t first, std::uint8_t last) {
+  const auto plan = service(name, frontend, {1});
+  plan->policy.source_ranges = LB_YES;
+  for (std::uint8_t at = first; at <= last; ++at) plan->source_ranges.push_back({address(5, at), 128});
+  return plan;
+}
+
+constexpr std::uint8_t room_for_services = 15;  ///< FakeKernel has 16 ranges, one of them for the node
+
+}  // namespace
+
 TEST_CASE("SEM-81 a set that does not fit gives back what the other one took") {
   FakeKernel kernel({.slots = 10});
   Agent agent(kernel);
@@ -34,6 +48,90 @@ TEST_CASE("what could not be written is tried again, though the plan is the same
   agent.settle();
   CHECK(agent.tables.complete());
   CHECK(lines(kernel) == clean_lines({change(web)}));
+}
+
+TEST_CASE("REL-155 a full table of ranges has room for a service when another one of the batch leaves it") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  const auto old = restricted("old", 1, 1, room_for_services);
+  agent.tables.apply(Batch::whole, {change(old)});
+  CHECK(agent.tables.complete());
+  const auto few = restricted("old", 1, 1, 2);
+  const auto fresh = restricted("new", 2, 101, 101 + room_for_services - 3);
+  SECTION("one that goes") {
+    agent.tables.apply(Batch::changes, {change(fresh), change("old", {})});
+    CHECK(lines(kernel) == clean_lines({change(fresh)}));
+  }
+  SECTION("one that needs fewer, before") {
+    agent.tables.apply(Batch::changes, {change(few), change(fresh)});
+    CHECK(lines(kernel) == clean_lines({change(few), change(fresh)}));
+  }
+  SECTION("one that needs fewer, after") {
+    agent.tables.apply(Batch::changes, {change(fresh), change(few)});
+    CHECK(lines(kernel) == clean_lines({change(few), change(fresh)}));
+  }
+  SECTION("its own former ones") {
+    const auto others = restricted("old", 1, 101, 100 + room_for_services);
+    agent.tables.apply(Batch::changes, {change(others)});
+    CHECK(lines(kernel) == clean_lines({change(others)}));
+  }
+  CHECK(agent.tables.complete());
+  CHECK(agent.complaints.empty());
+}
+
+TEST_CASE("REL-157 clients whose range has no room are denied, also those of a service that was open") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole,
+                     {change(restricted("big", 1, 1, room_for_services)), change(service("web", 2, {1, 2}))});
+  CHECK(service_at(kernel, 2).policy.source_ranges == LB_NO);
+  agent.tables.apply(Batch::changes, {change(restricted("web", 2, 101, 102))});
+  CHECK(service_at(kernel, 2).policy.source_ranges == LB_YES);
+  CHECK(cluster_of(kernel, 2) == std::multiset<std::uint8_t>{1});
+  CHECK(kernel.ranges.entries.size() == room_for_services);
+  REQUIRE(agent.complaints.size() == 1);
+  CHECK(agent.complaints[0].find("denied") != std::string::npos);
+  CHECK(agent.tables.failed("default/web"));
+  agent.tables.apply(Batch::changes, {change("big", {})});
+  agent.tables.retry();
+  CHECK(agent.tables.complete());
+  CHECK(kernel.ranges.entries.size() == 2);
+}
+
+TEST_CASE("REL-157 a service that keeps its backends for lack of room obeys its new source ranges") {
+  FakeKernel kernel({.slots = 4});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
+  auto plan = restricted("web", 1, 101, 102);
+  Backends many;
+  for (std::uint8_t last = 1; last <= 9; ++last) many.push_back(backend(last));
+  plan->backends = many;
+  agent.tables.apply(Batch::changes, {change(plan)});
+  agent.settle();
+  CHECK(agent.tables.failed("default/web"));
+  CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2, 3});
+  CHECK(service_at(kernel, 1).policy.source_ranges == LB_YES);
+  CHECK(kernel.ranges.entries.size() == 2);
+  CHECK(agent.tables.repair().empty());  // that is how it is to be
+  CHECK(service_at(kernel, 1).policy.source_ranges == LB_YES);
+}
+
+TEST_CASE(
+    "REL-156 the node's ranges are written while services have filled the table, and it is said if not") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(restricted("big", 1, 1, room_for_services))});
+  const auto prefix = [](std::uint8_t last) { return lb::k8s::Prefix{address(9, last), 128}; };
+  agent.tables.set_ranges(LB_XFRM_RANGES, {prefix(1)});
+  CHECK(agent.tables.has_written(LB_XFRM_RANGES));
+  CHECK(agent.complaints.empty());
+  agent.tables.set_ranges(LB_XFRM_RANGES, {prefix(1), prefix(2)});
+  CHECK_FALSE(agent.tables.has_written(LB_XFRM_RANGES));
+  CHECK(agent.complaints.size() == 1);
+  CHECK_FALSE(agent.tables.complete());
+  agent.tables.apply(Batch::changes, {change(restricted("big", 1, 1, 3))});  // and no retry is needed
+  CHECK(agent.tables.has_written(LB_XFRM_RANGES));
+  CHECK(agent.tables.complete());
 }
 
 TEST_CASE("a frontend whose new service does not fit leaves a service that went") {

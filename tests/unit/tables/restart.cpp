@@ -155,8 +155,10 @@ TEST_CASE("REL-82 an error at any write disturbs no other service and heals by a
     agent.tables.apply(Batch::changes, difference());
     fired = kernel.faults.writes > kernel.faults.fail_at;
     CHECK_FALSE(torn(lines(kernel)));
-    CHECK(agent.complaints.size() == (fired ? 1 : 0));
-    CHECK(agent.tables.retry_in().has_value() == fired);
+    const bool waits = agent.tables.retry_in().has_value();
+    // A table that is full but for what this batch removes is tried again at once (REL-155).
+    CHECK((waits == fired || error == boost::system::errc::argument_list_too_long));
+    CHECK(agent.complaints.size() == (waits ? 1 : 0));
     agent.tables.retry();
     agent.settle();
     CHECK(lines(kernel) == clean_lines(second_plan()));
