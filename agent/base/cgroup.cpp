@@ -193,7 +193,12 @@ void remove_empty_pins(const maps::Pins& pins) {
 }
 
 Cgroup open_cgroup(const std::string& path) {
-  const auto chosen = path.empty() ? cgroup_root() : path;
+  auto chosen = path.empty() ? cgroup_root() : path;
+  // A hybrid host has version 1 at /sys/fs/cgroup, and all of version 2 below it.
+  if (const auto hybrid = chosen + "/unified";
+      !is_on(chosen, CGROUP2_SUPER_MAGIC) && is_on(hybrid, CGROUP2_SUPER_MAGIC)) {
+    chosen = hybrid;
+  }
   maps::Fd directory(::open(chosen.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) {
     throw StartError(fmt::format("cannot open the cgroup {} ({})", chosen, std::strerror(errno)),

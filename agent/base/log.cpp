@@ -15,6 +15,16 @@
 namespace lb::agent {
 namespace {
 
+spdlog::level::level_enum level_of(k8s::ComplaintType type) {
+  return type == k8s::ComplaintType::problem ? spdlog::level::warn : spdlog::level::info;
+}
+
+/// As start_log() was told.
+LogFormat& format_in_use() {
+  static auto format = LogFormat::text;
+  return format;
+}
+
 std::string json_string(const std::string& words) {
   return boost::json::serialize(boost::json::string_view(words));
 }
@@ -63,7 +73,19 @@ std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format) {
   return formatter;
 }
 
+std::string fatal_text(std::string_view message) { return fatal_text(message, format_in_use()); }
+
+std::string fatal_text(std::string_view message, LogFormat format) {
+  if (format == LogFormat::text) {
+    return fmt::format("sluice: {}\n", message);
+  }
+  spdlog::memory_buf_t line;
+  log_formatter(format)->format({"sluice", spdlog::level::critical, {message.data(), message.size()}}, line);
+  return {line.data(), line.size()};
+}
+
 void start_log(LogLevel level, LogFormat format) {
+  format_in_use() = format;
   auto logger = std::make_shared<spdlog::logger>("sluice", std::make_shared<spdlog::sinks::stderr_sink_st>());
   logger->set_formatter(log_formatter(format));
   logger->set_level(spdlog_level(level));
@@ -94,7 +116,9 @@ Complaints::Complaints(std::size_t capacity) : capacity_(capacity) {}
 
 void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   auto text = complaint_text(complaint);
-  if (!is_new(text)) {
+  if (complaint.type == k8s::ComplaintType::recovery) {
+    forget(complaint.object);
+  } else if (!is_new(text)) {
     return;
   }
   log_suppressed(now);
@@ -103,12 +127,13 @@ void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   if (kinds.size() >= max_kinds && !kinds.contains(kind)) {
     kind.clear();
   }
-  const auto [limit, is_first] = kinds.try_emplace(std::move(kind), RateLimit{now, 0, {}});
+  const auto [limit, is_first] = kinds.try_emplace(std::move(kind), RateLimit{now, 0, {}, complaint.type});
   if (is_first) {
-    spdlog::warn("{}", text);
+    spdlog::log(level_of(complaint.type), "{}", text);
   } else {
     ++limit->second.suppressed;
     limit->second.latest = std::move(text);
+    limit->second.type = complaint.type;
   }
 }
 
@@ -122,15 +147,23 @@ void Complaints::log_suppressed(TimePoint now) {
   for (auto& [object, kinds] : rate_limits_) {
     for (auto& [kind, limit] : kinds) {
       if (limit.suppressed > 0 && now - limit.at >= pause) {
-        spdlog::warn(
-            "{}{}", limit.latest,
+        spdlog::log(
+            level_of(limit.type), "{}{}", limit.latest,
             limit.suppressed == 1 ? "" : fmt::format(" (and {} more like this)", limit.suppressed - 1));
-        limit = {now, 0, {}};
+        limit = {now, 0, {}, limit.type};
       }
     }
     std::erase_if(kinds, [now](const auto& kind) { return now - kind.second.at >= pause; });
   }
   std::erase_if(rate_limits_, [](const auto& object) { return object.second.empty(); });
+}
+
+void Complaints::forget(std::string_view object) {
+  std::erase_if(order_, [&](const std::string& text) {
+    const bool is_its = text.size() > object.size() && text.starts_with(object) && text[object.size()] == ':';
+    if (is_its) known_.erase(text);
+    return is_its;
+  });
 }
 
 bool Complaints::is_new(const std::string& text) {

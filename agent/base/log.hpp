@@ -23,6 +23,10 @@ namespace lb::agent {
 /// Sets up spdlog's default logger. Times are UTC.
 void start_log(LogLevel level, LogFormat format);
 
+/// The message of a fatal error as start_log() was told: "sluice: ...", or a JSON object, with a newline.
+[[nodiscard]] std::string fatal_text(std::string_view message);
+[[nodiscard]] std::string fatal_text(std::string_view message, LogFormat format);
+
 /// Formats a record as one line, whatever characters it contains (escaped()).
 [[nodiscard]] std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format);
 
@@ -46,7 +50,8 @@ class Complaints {
 
   explicit Complaints(std::size_t capacity = 4096);
 
-  /// Logs the complaint as a warning, unless it was logged before or is rate-limited.
+  /// Logs the complaint as a warning, unless it was logged before or is rate-limited. A recovery is logged as
+  /// information; what is said of the object after it counts as new.
   void say(const k8s::Complaint& complaint, TimePoint now);
   /// Logs messages suppressed for a minute: the latest of each kind, with the number of the others.
   void log_suppressed(TimePoint now);
@@ -57,10 +62,12 @@ class Complaints {
     TimePoint at;
     std::size_t suppressed = 0;
     std::string latest;  ///< latest suppressed message
+    k8s::ComplaintType type = k8s::ComplaintType::problem;
   };
   using Kinds = std::unordered_map<std::string, RateLimit>;
 
   [[nodiscard]] bool is_new(const std::string& text);
+  void forget(std::string_view object);
 
   std::size_t capacity_;
   std::unordered_set<std::string> known_;

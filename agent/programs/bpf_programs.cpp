@@ -2,9 +2,12 @@
 #include "agent/programs/bpf_programs.hpp"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -35,14 +38,22 @@ std::string refusal(int error) {
   return refused.reason.empty() ? libbpf_reason(error) : refused.reason;
 }
 
-StartError load_error(int error) {
+/// Whether the kernel has the programs' types. libbpf goes on without them, but the verifier then refuses any
+/// program with global functions; every kernel takes the types unless it lacks memory.
+bool has_types(const bpf_object* object) { return btf__fd(bpf_object__btf(object)) >= 0; }
+
+constexpr const char* refusal_advice =
+    "'sluice check' with the same options tries each program; Linux 6.1 or later is needed";
+
+StartError load_error(const bpf_object* object, int error) {
   const auto& refused = refused_program();
+  if (!refused.name.empty() && !has_types(object)) {
+    return {"the kernel did not take the programs' types (BTF), perhaps for lack of memory", "start again"};
+  }
   const auto what = refused.name.empty() ? std::string("programs") : "program " + refused.name;
-  const auto* advice = error == EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
-                       : error == ENOMEM
-                           ? "give the agent more memory, or make the maps smaller"
-                           : "'sluice check' with the same options tries each program; Linux 6.1 or later "
-                             "is needed";
+  const auto* advice = error == EPERM    ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+                       : error == ENOMEM ? "give the agent more memory, or make the maps smaller"
+                                         : refusal_advice;
   return {fmt::format("the kernel refused the {} ({})", what, refusal(error)), advice};
 }
 
@@ -59,9 +70,9 @@ constexpr Sizes smallest{.frontends = 64,
 /// The verifier does not depend on the tick rate.
 constexpr std::uint32_t any_hertz = 250;
 
-BpfPrograms configured(const AgentOptions& options, const Features& features) {
+BpfPrograms configured(const AgentOptions& options, const Acceptance& accepted) {
   auto programs = BpfPrograms::open(smallest);
-  programs.configure(options, features, any_hertz);
+  programs.configure(options, accepted, any_hertz);
   return programs;
 }
 
@@ -89,14 +100,29 @@ void choose_only(const BpfPrograms& programs, const std::string& name) {
   }
 }
 
+/// Whether the kernel judged a program and refused it, instead of lacking memory, descriptors or rights.
+bool is_refusal(const bpf_object* object, int error) {
+  if (!has_types(object)) {
+    return false;
+  }
+  constexpr std::array verdicts = {EINVAL, EACCES, E2BIG, EOPNOTSUPP, 524 /* the kernel's ENOTSUPP */};
+  const auto& refused = refused_program();
+  const bool judged = error == EPERM && !refused.reason.empty();
+  return !refused.name.empty() && (judged || std::ranges::find(verdicts, error) != verdicts.end());
+}
+
 ProgramProbe probe_program(const AgentOptions& options, const Features& features, const std::string& name) {
-  auto programs = configured(options, features);
+  auto programs = configured(options, {.features = features});
   choose_only(programs, name);
   forget_libbpf_warnings();
-  if (const int error = bpf_object__load(programs.object()); error != 0) {
-    return {name, 0, refusal(-error)};
+  const int error = -bpf_object__load(programs.object());
+  if (error == 0) {
+    return {name, instructions_of(programs.program(name.c_str())), {}};
   }
-  return {name, instructions_of(programs.program(name.c_str())), {}};
+  if (!is_refusal(programs.object(), error)) {
+    throw load_error(programs.object(), error);
+  }
+  return {name, 0, refusal(error)};
 }
 
 }  // namespace
@@ -120,15 +146,29 @@ BpfPrograms BpfPrograms::open(const Sizes& sizes) {
   return BpfPrograms(std::make_unique<Skeleton>(Skeleton{std::move(opened)}));
 }
 
-void BpfPrograms::configure(const AgentOptions& options, const Features& features, std::uint32_t hertz) {
-  agent::configure(skeleton_->opened->rodata->lb_config, options, features, hertz);
-  choose_programs(object(), options, features);
+void BpfPrograms::configure(const AgentOptions& options, const Acceptance& accepted, std::uint32_t hertz) {
+  agent::configure(skeleton_->opened->rodata->lb_config, options, accepted.features, hertz);
+  size_scratch(object(), skeleton_->opened->rodata->lb_config);
+  choose_parts(skeleton_->opened->rodata->lb_choices, accepted.features);
+  choose_programs(object(), options, accepted.features);
+  for (const auto& name : accepted.left_out) {
+    bpf_program__set_autoload(bpf_object__find_program_by_name(object(), name.c_str()), false);
+  }
 }
 
 void BpfPrograms::load() {
+  if (!try_load()) {
+    throw load_error(object(), EINVAL);
+  }
+}
+
+bool BpfPrograms::try_load() {
   forget_libbpf_warnings();
-  if (const int error = skeleton::lb__load(skeleton_->opened.get()); error != 0) {
-    throw load_error(-error);
+  if (const int error = -skeleton::lb__load(skeleton_->opened.get()); error != 0) {
+    if (is_refusal(object(), error)) {
+      return false;
+    }
+    throw load_error(object(), error);
   }
   // libbpf does not map memory if its probe for that feature failed with an error.
   if (skeleton_->opened->bss == nullptr) {
@@ -136,6 +176,7 @@ void BpfPrograms::load() {
         "cannot map the programs' global data (libbpf's probe failed, perhaps for lack of memory): start "
         "again");
   }
+  return true;
 }
 
 bpf_object* BpfPrograms::object() const noexcept { return skeleton_->opened->obj; }
@@ -157,17 +198,26 @@ int BpfPrograms::program(const char* name) const {
 
 // Loads all at once, as an agent does. The kernel stops at the first program that it refuses; only then each
 // is tried separately, which takes longer.
-std::vector<ProgramProbe> probe_programs(const AgentOptions& options, const Features& features) {
-  std::vector<ProgramProbe> probes;
-  auto all = configured(options, features);
+Acceptance try_programs(const AgentOptions& options, const Features& features) {
+  Acceptance accepted{.features = features};
+  auto all = configured(options, accepted);
   const auto names = chosen_programs(all);
-  probes.reserve(names.size());
-  const bool loaded = bpf_object__load(all.object()) == 0;
-  for (const auto& name : names) {
-    probes.push_back(loaded ? ProgramProbe{name, instructions_of(all.program(name.c_str())), {}}
-                            : probe_program(options, features, name));
+  if (all.try_load()) {
+    for (const auto& name : names) {
+      accepted.loads[name] = {name, instructions_of(all.program(name.c_str())), {}};
+    }
+    return accepted;
   }
-  return probes;
+  accepted = accept_programs(
+      features,
+      {.chosen =
+           [&](const Features& fewer) { return chosen_programs(configured(options, {.features = fewer})); },
+       .load = [&](const std::string& name,
+                   const Features& fewer) { return probe_program(options, fewer, name); }});
+  if (const auto nothing = nothing_served(names, accepted); !nothing.empty()) {
+    throw StartError(nothing, refusal_advice);
+  }
+  return accepted;
 }
 
 }  // namespace lb::agent

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/options/config.hpp"
+#include "agent/programs/acceptance.hpp"
 #include "agent/programs/features.hpp"
 #include "maps/abi/frame_address.h"
 #include "maps/abi/xdp_tx.h"
@@ -27,9 +28,11 @@ class BpfPrograms {
   ~BpfPrograms();
 
   /// Before load: chooses programs and sets their read-only data.
-  void configure(const AgentOptions& options, const Features& features, std::uint32_t hertz);
+  void configure(const AgentOptions& options, const Acceptance& accepted, std::uint32_t hertz);
   /// Throws StartError with the program that the kernel refuses, and the reason.
   void load();
+  /// Likewise, but returns false if the kernel refuses a program: then this object is of no further use.
+  [[nodiscard]] bool try_load();
 
   [[nodiscard]] bpf_object* object() const noexcept;
   /// After load: lb_watch's counters, one for each device to which XDP redirects.
@@ -48,15 +51,9 @@ class BpfPrograms {
   std::unique_ptr<Skeleton> skeleton_;
 };
 
-/// The result of loading one program.
-struct ProgramProbe {
-  std::string name;
-  std::uint32_t instructions = 0;  ///< instructions processed by the verifier; 0: unknown
-  std::string refusal;             ///< why the kernel refused it; empty: it was loaded
-};
-
-/// Loads each program that an agent with these options would load, and drops it: uses its own unpinned maps
-/// of minimum size.
-[[nodiscard]] std::vector<ProgramProbe> probe_programs(const AgentOptions& options, const Features& features);
+/// Tries each program that an agent with these options would load, and drops it: uses its own unpinned maps
+/// of minimum size. One that is refused is tried again as docs/kernels.md says. Throws StartError if memory
+/// is lacking, or if nothing that is accepted could serve.
+[[nodiscard]] Acceptance try_programs(const AgentOptions& options, const Features& features);
 
 }  // namespace lb::agent

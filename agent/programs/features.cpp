@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,8 +20,10 @@
 #include <thread>
 
 #include "agent/base/error.hpp"
+#include "agent/netlink/socket_holders.hpp"
 #include "agent/netlink/udp_diag.hpp"
 #include "agent/programs/clsact.hpp"
+#include "agent/programs/preemption.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -42,6 +45,13 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::socket_destroy, "socket-destroy", "sock_diag", "Linux 6.5"},
     {Feature::skb_sums, "skb-sums", "checksum helpers", "Linux 6.2"},
     {Feature::sock_diag, "sock-diag", "UDP sockets not ended", "CONFIG_INET_DIAG_DESTROY"},
+    {Feature::storage_iterator, "storage-iterator", "each namespace's sockets; their storage has no limit",
+     "Linux 6.1, unless it is hardened"},
+    {Feature::socket_reconnect, "socket-reconnect", "UDP sockets ended",
+     "Linux 5.6, with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"},
+    {Feature::tc_fastpath, "tc-fastpath", "slow path", "every kernel that is served"},
+    {Feature::xdp_fastpath, "xdp-fastpath", "slow path", "every kernel that is served"},
+    {Feature::egress_verdicts, "egress-verdicts", "none", "every kernel that is served"},
 }};
 
 // ---- Instructions that the probes need. ----
@@ -175,6 +185,21 @@ bool has_ct_lookup(const Types& kernel) {
   return kernel && has_function(Types(btf__load_module_btf("nf_conntrack", kernel.get()), &btf__free), name);
 }
 
+/// Some kernels refuse programs that iterate over the elements of a map, whatever they do.
+bool has_storage_iterator(const Types& kernel) {
+  const auto target = btf__find_by_name_kind(kernel.get(), "bpf_iter_bpf_sk_storage_map", BTF_KIND_FUNC);
+  if (target < 0) {
+    return false;
+  }
+  constexpr std::array program = {set(BPF_REG_0, 0), leave()};
+  bpf_prog_load_opts options{};
+  options.sz = sizeof(options);
+  options.expected_attach_type = BPF_TRACE_ITER;
+  options.attach_btf_id = static_cast<__u32>(target);
+  return static_cast<bool>(maps::Fd(bpf_prog_load(BPF_PROG_TYPE_TRACING, "lb_probe", "Dual BSD/GPL",
+                                                  program.data(), program.size(), &options)));
+}
+
 bool found(Feature feature, const Types& kernel) {
   switch (feature) {
     case Feature::tcx:
@@ -193,8 +218,20 @@ bool found(Feature feature, const Types& kernel) {
       return has_function(kernel, "bpf_cast_to_kern_ctx");
     case Feature::sock_diag:
       return ends_udp_sockets();
+    case Feature::storage_iterator:
+      return has_storage_iterator(kernel);
+    case Feature::socket_reconnect:
+      return reconnects_sockets();
+    case Feature::tc_fastpath:
+    case Feature::xdp_fastpath:
+    case Feature::egress_verdicts:
+      return true;
   }
   return false;
+}
+
+bool is_named(Feature feature, const std::vector<std::string>& names) {
+  return std::ranges::find(names, feature_name(feature)) != names.end();
 }
 
 }  // namespace
@@ -207,6 +244,11 @@ void require_bpf(const Privileges& privileges) {
   }
   const auto [found, advice] = bpf_refusal(privileges, probe.error() == 0 ? EPERM : probe.error());
   throw StartError(found, advice);
+}
+
+bool is_realtime() {
+  utsname kernel{};
+  return ::uname(&kernel) == 0 && has_realtime(kernel.version);
 }
 
 void require_kernel() {
@@ -253,9 +295,7 @@ Features Features::probe(const std::vector<std::string>& without) {
       has_tracepoint(kernel, "xdp_devmap_xmit") && has_tracepoint(kernel, "xdp_redirect_err");
   for (const auto& entry : words) {
     auto& state = features.states_.at(static_cast<std::size_t>(entry.feature));
-    if (!features.needs(entry.feature)) {
-      state = FeatureState::present;
-    } else if (std::ranges::find(without, entry.name) != without.end()) {
+    if (is_named(entry.feature, without)) {
       state = FeatureState::switched_off;
     } else {
       state = found(entry.feature, kernel) ? FeatureState::present : FeatureState::absent;
@@ -264,9 +304,10 @@ Features Features::probe(const std::vector<std::string>& without) {
   return features;
 }
 
-// Probing sock_diag loads kernel modules.
-bool Features::needs(Feature feature) const noexcept {
-  return feature != Feature::sock_diag || !usable(Feature::socket_destroy);
+Features Features::refused(Feature feature) const {
+  auto features = *this;
+  features.states_.at(static_cast<std::size_t>(feature)) = FeatureState::refused;
+  return features;
 }
 
 FeatureState Features::state(Feature feature) const noexcept {
@@ -275,20 +316,31 @@ FeatureState Features::state(Feature feature) const noexcept {
 
 bool Features::usable(Feature feature) const noexcept { return state(feature) == FeatureState::present; }
 
+namespace {
+
+std::string_view state_name(FeatureState state) {
+  return state == FeatureState::absent ? "absent" : state == FeatureState::refused ? "refused" : "off";
+}
+
+}  // namespace
+
 std::string Features::missing() const {
   std::string text;
   for (const auto& entry : words) {
     if (usable(entry.feature)) {
       continue;
     }
-    const auto* why = state(entry.feature) == FeatureState::absent ? "absent" : "off";
-    text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", entry.name, why, entry.instead);
+    text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", entry.name, state_name(state(entry.feature)),
+                        fallback(entry.feature));
   }
   return text;
 }
 
-std::string_view feature_fallback(Feature feature) {
-  return words[static_cast<std::size_t>(feature)].instead;
+// Sockets are ended by sock_diag, else by a program.
+std::string_view Features::fallback(Feature feature) const {
+  return feature == Feature::sock_diag && usable(Feature::socket_destroy)
+             ? feature_name(Feature::socket_destroy)
+             : words[static_cast<std::size_t>(feature)].instead;
 }
 
 std::string_view feature_source(Feature feature) { return words[static_cast<std::size_t>(feature)].since; }

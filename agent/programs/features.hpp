@@ -12,20 +12,26 @@
 
 namespace lb::agent {
 
-/// Features of kernels after 6.1, each of which Sluice can do without.
+/// Features of kernels after 6.1, and parts of the programs, each of which Sluice can do without.
 enum class Feature : std::uint8_t {
-  tcx,             ///< links for tc programs (6.6)
-  fib_source,      ///< the FIB lookup returns the source address (6.7)
-  fib_mark,        ///< the FIB lookup uses packets' marks (6.10)
-  csum_ipv6,       ///< checksum helpers support IPv6 addresses (6.16)
-  ct_lookup,       ///< programs can look up conntrack entries
-  socket_destroy,  ///< programs can destroy sockets (6.5)
-  skb_sums,        ///< tc programs see a packet's checksum state (6.2)
-  sock_diag,       ///< sock_diag can destroy sockets; probed only if programs cannot
+  tcx,               ///< links for tc programs (6.6)
+  fib_source,        ///< the FIB lookup returns the source address (6.7)
+  fib_mark,          ///< the FIB lookup uses packets' marks (6.10)
+  csum_ipv6,         ///< checksum helpers support IPv6 addresses (6.16)
+  ct_lookup,         ///< programs can look up conntrack entries
+  socket_destroy,    ///< programs can destroy sockets (6.5)
+  skb_sums,          ///< tc programs see a packet's checksum state (6.2)
+  sock_diag,         ///< sock_diag can destroy sockets
+  storage_iterator,  ///< programs can iterate over sockets' storage
+  socket_reconnect,  ///< sockets of other processes can be connected again
+  tc_fastpath,       ///< tc handles most packets by the fast path
+  xdp_fastpath,      ///< XDP likewise
+  egress_verdicts,   ///< tc egress decides about what leaves for services untranslated
 };
-inline constexpr std::size_t feature_count = 8;
+inline constexpr std::size_t feature_count = 13;
 
-enum class FeatureState : std::uint8_t { present, absent, switched_off };
+/// `refused`: the kernel refuses a program that uses it, and accepts the program without it.
+enum class FeatureState : std::uint8_t { present, absent, switched_off, refused };
 
 class Features {
  public:
@@ -35,22 +41,26 @@ class Features {
 
   [[nodiscard]] FeatureState state(Feature feature) const noexcept;
   [[nodiscard]] bool usable(Feature feature) const noexcept;
+  /// The same without that feature, which the kernel refuses.
+  [[nodiscard]] Features refused(Feature feature) const;
+  /// What is used instead of that feature, in `status`.
+  [[nodiscard]] std::string_view fallback(Feature feature) const;
   /// Unused features and their fallbacks, as "tcx absent: clsact; …"; empty if all are present.
   [[nodiscard]] std::string missing() const;
   /// Whether the kernel has the tracepoints of frames that XDP transmits and drops, with their types.
   [[nodiscard]] bool reports_sent_frames() const noexcept { return reports_sent_frames_; }
 
  private:
-  [[nodiscard]] bool needs(Feature feature) const noexcept;
-
   std::array<FeatureState, feature_count> states_{};
   bool reports_sent_frames_ = false;
 };
 
+/// Whether the kernel is built with PREEMPT_RT, where tasks interleave on a CPU while they process packets:
+/// its description of the build says so.
+[[nodiscard]] bool is_realtime();
+
 /// The name in --without and `status`.
 [[nodiscard]] std::string_view feature_name(Feature feature);
-/// The name of the fallback in `status`.
-[[nodiscard]] std::string_view feature_fallback(Feature feature);
 /// The kernel that introduced it: "Linux 6.6".
 [[nodiscard]] std::string_view feature_source(Feature feature);
 

@@ -80,7 +80,7 @@ boost::system::result<AttachResult> Links::adopt(int link, const LinkRequest& re
   if (target_of(info) != request.target_id) {
     return make_error_code(boost::system::errc::no_link);
   }
-  if (same(info.prog_id, request.program)) {
+  if (request.program == left_out || same(info.prog_id, request.program)) {
     return AttachResult{HookState::kept, info.prog_id};
   }
   if (bpf_link_update(link, request.program, nullptr) != 0) {
@@ -92,7 +92,7 @@ boost::system::result<AttachResult> Links::adopt(int link, const LinkRequest& re
 boost::system::result<AttachResult> Links::ensure(const LinkRequest& request) {
   const maps::Fd pinned(bpf_obj_get(path(request.pin).c_str()));
   auto adopted = adopt(pinned.get(), request);
-  if (adopted) {
+  if (adopted || request.program == left_out) {
     return adopted;
   }
   return create(request);

@@ -24,13 +24,18 @@ enum class HookState : std::uint8_t {
   updated,   ///< the program was replaced in place
   attached,  ///< attached now
   declined,  ///< not used here; the report's text names the fallback
+  left_out,  ///< the kernel refuses the program
   failed,
 };
+
+/// In place of a program's descriptor: the kernel refuses the program. Only a program that an earlier agent
+/// has attached there is kept: every mix of old and new serves (REL-83).
+inline constexpr int left_out = -2;
 
 /// The wanted link of a program.
 struct LinkRequest {
   std::string pin;   ///< file name below the directory
-  int program = -1;  ///< file descriptor
+  int program = -1;  ///< file descriptor, or left_out
   bpf_attach_type type = BPF_CGROUP_INET4_CONNECT;
   int target = 0;               ///< interface index, or file descriptor of a cgroup
   std::uint64_t target_id = 0;  ///< interface index, or the cgroup's id

@@ -15,10 +15,16 @@
 namespace lb::agent {
 namespace {
 
-/// Whether this is the UDP iterator that this kernel supports.
+/// Whether this is the iterator that counts sockets, or one by which UDP sockets leave a backend that is
+/// gone.
 bool is_iterator(std::string_view name, const Features& features) {
-  const bool ends = features.usable(Feature::socket_destroy);
-  return name == "lb_udp_destroy" ? ends : !ends && features.usable(Feature::sock_diag);
+  const bool reads_storage = features.usable(Feature::storage_iterator);
+  const bool destroys = features.usable(Feature::socket_destroy);
+  if (name == "lb_count_sockets") return reads_storage;
+  if (name == "lb_udp_destroy") return destroys;
+  const bool frees_sockets =
+      destroys || features.usable(Feature::sock_diag) || features.usable(Feature::socket_reconnect);
+  return frees_sockets && (name == "lb_udp_find") == reads_storage;
 }
 
 /// The cookie of this process's network namespace, which programs take as the host's.
@@ -91,11 +97,25 @@ void configure(lb_config& config, const AgentOptions& options, const Features& f
   config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
   config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
   config.skb_sums = yes_if(features.usable(Feature::skb_sums));
+  config.preemptible = yes_if(is_realtime());
   config.stack_forwards = yes_if(options.forwarding == Forwarding::stack);
   config.host_sockets = yes_if(options.sockets == SocketScope::host);
   config.host_cookie_low = static_cast<std::uint32_t>(cookie);
   config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);
   config.orphaned_after = options.orphaned_after;
+}
+
+void size_scratch(bpf_object* object, const lb_config& config) {
+  auto* map = bpf_object__find_map_by_name(object, "lb_scratch");
+  if (config.preemptible == LB_YES && map != nullptr) {
+    bpf_map__set_max_entries(map, LB_SCRATCH_SLOTS);
+  }
+}
+
+void choose_parts(lb_choices& choices, const Features& features) {
+  choices.tc_fastpath = yes_if(features.usable(Feature::tc_fastpath));
+  choices.xdp_fastpath = yes_if(features.usable(Feature::xdp_fastpath));
+  choices.egress_verdicts = yes_if(features.usable(Feature::egress_verdicts));
 }
 
 }  // namespace lb::agent

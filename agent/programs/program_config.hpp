@@ -1,4 +1,4 @@
-// Derives from options and kernel features which programs are loaded, and their read-only data.
+// Derives from options and features which programs are loaded, and their read-only data.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include "agent/options/config.hpp"
 #include "agent/programs/features.hpp"
 #include "maps/abi/abi.h"
+#include "maps/abi/choices.h"
 
 struct bpf_object;
 
@@ -20,5 +21,9 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
 
 /// `hertz`: the kernel's timer ticks per second.
 void configure(lb_config& config, const AgentOptions& options, const Features& features, std::uint32_t hertz);
+void choose_parts(lb_choices& choices, const Features& features);
+
+/// Before load: gives lb_scratch the slots that this configuration needs.
+void size_scratch(bpf_object* object, const lb_config& config);
 
 }  // namespace lb::agent

@@ -53,6 +53,11 @@ const char* name_of(TcAttachment by) { return by == TcAttachment::tcx ? "tcx" : 
 
 boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program) {
   const auto index = static_cast<int>(hook.device);
+  if (hook.by == TcAttachment::clsact && program == left_out) {
+    const bool attached = has_clsact(links.owner(), index, hook.side);
+    if (!attached) return make_error_code(boost::system::errc::no_link);
+    return AttachResult{HookState::kept, 0};
+  }
   if (hook.by == TcAttachment::clsact) {
     if (!has_clsact(links.owner(), index, hook.side)) {
       if (const auto error = prepare_qdisc(links, index)) {

@@ -28,7 +28,8 @@ struct TcHook {
 
 [[nodiscard]] const char* name_of(TcAttachment by);
 
-/// Attaches the program to run first at ingress, last at egress. Errors are errno values.
+/// Attaches the program to run first at ingress, last at egress. Errors are errno values. With `left_out`,
+/// keeps an earlier program (its id is 0 if unknown).
 [[nodiscard]] boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program);
 
 /// Whether that program is still attached there. True if unknown, because the device was removed.

@@ -93,8 +93,10 @@ TEST_CASE("a complaint is logged once, and forgotten when too many are known") {
 }
 
 TEST_CASE("the kind of a complaint leaves out what it is about") {
-  CHECK(complaint_kind("external IP 192.0.2.1 is refused: it is an address of this node") ==
-        complaint_kind("external IP 2001:db8::7 is refused: it is an address of this node"));
+  CHECK(complaint_kind("external IP 192.0.2.1 is refused: it is an address of this node that --external-ips "
+                       "does not name") ==
+        complaint_kind("external IP 2001:db8::7 is refused: it is an address of this node that "
+                       "--external-ips does not name"));
   CHECK(complaint_kind("default/a:http holds it") == complaint_kind("default/b holds it"));
   CHECK(complaint_kind("\"x\" is not a label key") == complaint_kind("\"y\" is not a label key"));
   CHECK(complaint_kind("bad") != complaint_kind("worse"));
@@ -125,6 +127,23 @@ TEST_CASE("in a minute each kind of trouble of an object is logged once, the res
   complaints.log_suppressed(now + 3 * Complaints::pause);
   CHECK(lines() == 5);
   CHECK(log.text().ends_with("192.0.2.77 is lost to b/x\n"));
+}
+
+TEST_CASE("a recovery is logged as information, and the same trouble after it once more") {
+  const Captured log(LogFormat::text);
+  Complaints complaints;
+  Complaints::TimePoint now;
+  const lb::k8s::Complaint lost{"Service a/one", "", "192.0.2.1 is lost to b/two"};
+  const lb::k8s::Complaint served{
+      "Service a/one", "", "all is served again", "", "", lb::k8s::ComplaintType::recovery};
+  for (const std::ptrdiff_t lines : {2, 4}) {
+    complaints.say(lost, now);
+    complaints.say(served, now);
+    const auto text = log.text();
+    CHECK(std::ranges::count(text, '\n') == lines);
+    CHECK(text.ends_with("info    Service a/one: all is served again\n"));
+    now += Complaints::pause;
+  }
 }
 
 TEST_CASE("kinds without end about one object are a bounded number of lines a minute") {
