@@ -82,6 +82,7 @@ void AttachmentReconciler::follow_devices() {
 void AttachmentReconciler::start() {
   repeat(timer_, pause, [this] {
     heal();
+    datapath_.limit_socket_storage();
     const auto depth = ++checks_ % checks_until_thorough == 0 ? CheckDepth::thorough : CheckDepth::usual;
     checked_(depth);
     if (depth == CheckDepth::thorough) {

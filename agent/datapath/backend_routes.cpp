@@ -20,6 +20,10 @@ constexpr std::uint64_t units_of_question = 24;
 /// processor.
 constexpr std::size_t questions_of_pause = 4096;
 
+/// Addresses outside that stand for a client: those of documentation (RFC 5737, RFC 3849).
+constexpr k8s::Address some_client4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 51, 100, 1}};
+constexpr k8s::Address some_client6{{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+
 std::set<std::uint32_t> indices_of(const std::vector<Device>& devices) {
   std::set<std::uint32_t> indices;
   for (const auto& device : devices) indices.insert(device.index);
@@ -55,13 +59,28 @@ void BackendRoutes::begin() {
   take_turn();
 }
 
+/// Of backends elsewhere the route to them matters. Replies of those on this node pass the stack and then a
+/// route to the client, which may depend on the backend: a rule by source, as for pods on another network
+/// interface.
+std::optional<UnservedDevice> BackendRoutes::unserved_at(const OutsideBackends::Backend& backend) const {
+  const auto hop = routes_.next_hop(backend.address);
+  if (backend.place == BackendPlace::elsewhere || hop.device == 0) return round_->devices.at(hop);
+  const auto client = backend.address.family() == k8s::Family::ipv4 ? some_client4 : some_client6;
+  const auto reply = routes_.next_hop(client, {backend.address, hop.device});
+  if (reply.kind == HopKind::encapsulated || reply.device == hop.device ||
+      reply.device == routes_.next_hop(client).device) {
+    return std::nullopt;
+  }
+  return round_->devices.at(reply);
+}
+
 /// Each turn is a separate handler, so that other events are handled between two.
 void BackendRoutes::take_turn() {
   WorkBudget budget(units_of_turn);
   while (const auto backend = round_->backends.next(budget)) {
     budget.spend(units_of_question);
     ++round_->asked;
-    const auto device = round_->devices.at(routes_.next_hop(backend->address));
+    const auto device = unserved_at(*backend);
     if (!device) continue;
     auto& found = round_->found[device->label];
     if (found.count++ > 0) continue;

@@ -45,6 +45,7 @@ class BackendRoutes {
   };
 
   void begin();
+  [[nodiscard]] std::optional<UnservedDevice> unserved_at(const OutsideBackends::Backend& backend) const;
   void take_turn();
   void end();
 

@@ -28,6 +28,20 @@ std::string lacks_text(const Reach& reach) {
                    reach.unseen);
 }
 
+constexpr const char* all_refused = "all new flows that would bypass the stack are refused";
+
+std::string xfrm_text(std::size_t policies, XfrmRefusal refusal) {
+  if (refusal == XfrmRefusal::all) {
+    return fmt::format("ipsec: {} policies, whose ranges are not all in lb_ranges; {}", policies,
+                       all_refused);
+  }
+  return policies == 0
+             ? std::string()
+             : fmt::format(
+                   "ipsec: {} policies; new flows to backends, or of clients, behind them are refused",
+                   policies);
+}
+
 }  // namespace
 
 Coexistence::Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
@@ -76,6 +90,18 @@ void Coexistence::set_xfrm(std::size_t policies) {
   }
 }
 
+void Coexistence::set_xfrm_refusal(XfrmRefusal refusal) {
+  if (refusal == std::exchange(xfrm_refusal_, refusal)) {
+    return;
+  }
+  if (refusal == XfrmRefusal::all) {
+    spdlog::error("the ranges of IPsec policies cannot be written: {}", all_refused);
+  } else {
+    spdlog::info("the ranges of IPsec policies are written: only new flows behind policies are refused");
+  }
+  report();
+}
+
 void Coexistence::set_ports(std::string ports) { replace(ports_, std::move(ports)); }
 
 void Coexistence::set_config(std::string config) { replace(config_, std::move(config)); }
@@ -83,6 +109,14 @@ void Coexistence::set_config(std::string config) { replace(config_, std::move(co
 void Coexistence::set_uplinks(std::string uplinks) { replace(uplinks_, std::move(uplinks)); }
 
 void Coexistence::set_unserved(std::string devices) { replace(unserved_, std::move(devices)); }
+
+void Coexistence::set_addresses(std::string addresses) {
+  if (replace(addresses_, std::move(addresses)) && !addresses_.empty()) {
+    spdlog::info("{}, or --node-port-addresses can leave it out", addresses_);
+  }
+}
+
+void Coexistence::set_clients(std::string clients) { replace(clients_, std::move(clients)); }
 
 void Coexistence::set_tracking(std::string tracking) { replace(tracking_, std::move(tracking)); }
 
@@ -100,15 +134,11 @@ bool Coexistence::replace(std::string& text, std::string now) {
 
 void Coexistence::report() {
   const std::string dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
-  const auto xfrm =
-      xfrm_ == 0
-          ? std::string()
-          : fmt::format("ipsec: {} policies; new flows to backends, or of clients, behind them are refused",
-                        xfrm_);
+  const auto xfrm = xfrm_text(xfrm_, xfrm_refusal_);
   std::vector<std::string> lacks;
-  std::ranges::copy_if(
-      std::array{config_, node_, uplinks_, unserved_, tracking_, ports_, xfrm, dropping, lacks_},
-      std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
+  std::ranges::copy_if(std::array{config_, node_, uplinks_, unserved_, addresses_, clients_, tracking_,
+                                  ports_, xfrm, dropping, lacks_},
+                       std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
   datapath_.set_limitations(fmt::format("{}", fmt::join(lacks, "; ")));
 }
 

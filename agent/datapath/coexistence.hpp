@@ -15,6 +15,12 @@
 
 namespace lb::agent {
 
+/// Which new flows, of those that a program would redirect, are refused because of IPsec policies.
+enum class XfrmRefusal : std::uint8_t {
+  covered,  ///< those that a policy covers
+  all       ///< all: the table of the policies' ranges is incomplete
+};
+
 class Coexistence {
  public:
   /// All references must outlive this.
@@ -32,12 +38,17 @@ class Coexistence {
 
   /// Sets the number of IPsec policies that cover packets leaving this node.
   void set_xfrm(std::size_t policies);
+  void set_xfrm_refusal(XfrmRefusal refusal);
   /// Sets the text about ports that another process holds; empty: none.
   void set_ports(std::string ports);
   /// Sets the text about errors in the configuration file; likewise.
   void set_config(std::string config);
   /// Sets the text about devices that lead to backends and are not served; likewise.
   void set_unserved(std::string devices);
+  /// Sets the text about addresses whose node ports are not served, and logs it; likewise.
+  void set_addresses(std::string addresses);
+  /// Sets the text about clients whose addresses are not kept; likewise.
+  void set_clients(std::string clients);
   /// Sets the text about obstacles to conntrack's tracking; likewise.
   void set_tracking(std::string tracking);
   /// Sets the text about missing uplinks; likewise.
@@ -59,9 +70,12 @@ class Coexistence {
   std::string config_;
   std::string uplinks_;
   std::string unserved_;
+  std::string clients_;
+  std::string addresses_;
   std::string tracking_;
   KubeProxyRules rules_;
-  std::size_t xfrm_ = 0;    ///< number of IPsec policies
+  std::size_t xfrm_ = 0;  ///< number of IPsec policies
+  XfrmRefusal xfrm_refusal_ = XfrmRefusal::covered;
   std::string kube_proxy_;  ///< how kube-proxy's rules are installed; empty: they are not
 };
 

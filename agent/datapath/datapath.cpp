@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "agent/attach/xdp_drop_watch.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/base/error.hpp"
+#include "agent/datapath/socket_storage.hpp"
 #include "agent/programs/bpf_programs.hpp"
 #include "agent/programs/pinned_maps.hpp"
 #include "agent/programs/requirements.hpp"
@@ -118,12 +120,13 @@ class PinsGuard {
 struct Datapath::State {
   AgentOptions options;
   maps::Pins pins;
-  Features features;
+  Acceptance accepted;
   Cgroup cgroup;
   BpfPrograms programs;
   NodePage page;
   Attacher attacher;
   SocketProbe probe;
+  SocketStorage storage;
   XdpDropWatch watch;
   std::vector<std::string> notes;
   std::vector<Port> ports{};
@@ -131,6 +134,7 @@ struct Datapath::State {
   std::vector<std::string> uplinks;
   std::optional<std::int64_t> maps_seen = std::nullopt;  ///< mtime when all maps were last seen pinned
   std::vector<std::string> not_running{};                ///< socket hooks that did not run at the last test
+  std::set<std::string> unused{};       ///< socket hooks whose program was left out by the last attach()
   std::vector<std::string> declined{};  ///< features that the last attach() did not use, with reasons
   std::string lacks{};                  ///< the argument of set_limitations()
   std::string sockets{};                ///< status text about sockets at the last attach()
@@ -138,32 +142,46 @@ struct Datapath::State {
   bool late = false;                    ///< the last attach() was skipped, for lack of descriptors
   PinLock* lock = nullptr;              ///< the caller's; nullptr: none
 
+  [[nodiscard]] int program(const char* name) const;
+  [[nodiscard]] std::vector<std::string> idle_hooks() const;
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
   void report();
   void restore_directories();
   [[nodiscard]] std::size_t restore_maps();
   [[nodiscard]] std::string take_cgroup();
+  void note_unused(const AttachReport& report);
   void try_sockets(AttachReport& report);
 };
+
+int Datapath::State::program(const char* name) const {
+  return accepted.left_out.contains(name) ? left_out : programs.program(name);
+}
+
+/// Attached socket hooks that do not run.
+std::vector<std::string> Datapath::State::idle_hooks() const {
+  auto idle = probe.not_running();
+  std::erase_if(idle, [this](const auto& hook) { return unused.contains(hook); });
+  return idle;
+}
 
 AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   AttachPlan plan;
   for (const auto& hook : socket_hooks) {
-    if (const int program = programs.program(hook.program); program >= 0) {
-      plan.sockets.push_back({hook.name, program, hook.type});
+    if (const int loaded = program(hook.program); loaded != -1) {
+      plan.sockets.push_back({hook.name, loaded, hook.type});
     }
   }
   plan.cgroup = cgroup.directory.get();
   plan.cgroup_id = cgroup.id;
   std::ranges::copy_if(devices, std::back_inserter(plan.devices), is_served);
-  plan.tc_by = features.usable(Feature::tcx) ? TcAttachment::tcx : TcAttachment::clsact;
-  plan.tc_in = programs.program("lb_tc_in");
-  plan.tc_out = programs.program("lb_tc_out");
+  plan.tc_by = accepted.features.usable(Feature::tcx) ? TcAttachment::tcx : TcAttachment::clsact;
+  plan.tc_in = program("lb_tc_in");
+  plan.tc_out = program("lb_tc_out");
   plan.ports = ports;
   plan.pods = pods;
-  plan.pod_in = programs.program("lb_pod_in");
-  plan.pod_out = programs.program("lb_pod_out");
+  plan.pod_in = program("lb_pod_in");
+  plan.pod_out = program("lb_pod_out");
   plan.xdp_mode = options.xdp;
   plan.xdp = programs.program("lb_xdp");
   plan.frame_addresses = programs.frame_addresses();
@@ -174,9 +192,14 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
 
 std::string Datapath::State::missing() const {
   auto parts = declined;
-  for (const auto& part : {lacks, features.missing()}) {
+  for (const auto& part : {lacks, accepted.features.missing()}) {
     if (!part.empty()) {
       parts.push_back(part);
+    }
+  }
+  for (const auto& refusal : accepted.refusals) {
+    if (refusal.without.empty()) {
+      parts.insert(parts.begin(), refusal_effect(refusal));
     }
   }
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -200,16 +223,24 @@ Datapath Datapath::open(const AgentOptions& options, PinLock* lock) {
   prepare_pins(pins);
   PinsGuard guard(pins);
   auto adopted = adopt_maps(programs.object(), pins);
+  Acceptance accepted{.features = *needed.features};
+  const auto hertz = hertz_of(pins);
+  programs.configure(options, accepted, hertz);
+  if (!programs.try_load()) {
+    accepted = try_programs(options, *needed.features);
+    programs = BpfPrograms::open(options.sizes);
+    adopted = adopt_maps(programs.object(), pins);
+    programs.configure(options, accepted, hertz);
+    programs.load();
+  }
   if (!needed.cgroup.note.empty()) {
     adopted.notes.push_back(needed.cgroup.note);
   }
-  const auto hertz = hertz_of(pins);
-  programs.configure(options, *needed.features, hertz);
-  programs.load();
   replace_outgrown(programs.object(), pins, adopted.outgrown);
   pin_maps(programs.object(), pins);
   auto page = open_page(programs);
   SocketProbe probe(programs.map("lb_sockets"));
+  SocketStorage storage(programs);
   const std::vector<int> watching = {programs.program("lb_xdp_sent"), programs.program("lb_xdp_refused")};
   const auto counters = programs.xdp_tx_counters();
   if (const auto inherited = inherited_secret(pins)) {
@@ -220,12 +251,13 @@ Datapath Datapath::open(const AgentOptions& options, PinLock* lock) {
   guard.started();
   return Datapath(std::make_unique<State>(State{.options = options,
                                                 .pins = pins,
-                                                .features = *needed.features,
+                                                .accepted = std::move(accepted),
                                                 .cgroup = std::move(needed.cgroup),
                                                 .programs = std::move(programs),
                                                 .page = std::move(page),
                                                 .attacher = Attacher(pins.links()),
                                                 .probe = std::move(probe),
+                                                .storage = std::move(storage),
                                                 .watch = XdpDropWatch(watching, counters),
                                                 .notes = std::move(adopted.notes),
                                                 .uplinks = options.devices,
@@ -247,10 +279,12 @@ AttachReport Datapath::attach() {
   }
   const auto devices = find_devices(state_->uplinks);
   auto report = state_->attacher.attach(state_->plan(devices));
+  state_->note_unused(report);
   state_->try_sockets(report);
   state_->watch.follow(state_->attacher.sending());
   report_unserved(state_->options.devices, state_->uplinks, devices, report);
   state_->sockets = report.sockets_text();
+  if (state_->options.sockets == SocketScope::host) state_->sockets += " (host)";
   state_->packets = report.packets_text();
   state_->declined = report.declined();
   state_->report();
@@ -305,13 +339,22 @@ std::string Datapath::State::take_cgroup() {
   return {};
 }
 
+void Datapath::State::note_unused(const AttachReport& report) {
+  unused.clear();
+  for (const auto& each : report.hooks) {
+    if (each.state == HookState::left_out) {
+      unused.insert(each.hook.socket);
+    }
+  }
+}
+
 /// A hook that does not run counts as failed.
 void Datapath::State::try_sockets(AttachReport& report) {
   if (options.sockets == SocketScope::off) {
     return;
   }
   probe.enter(cgroup);
-  not_running = probe.not_running();
+  not_running = idle_hooks();
   for (auto& each : report.hooks) {
     if (each.hook.kind == HookKind::socket && each.state != HookState::failed &&
         std::ranges::find(not_running, each.hook.socket) != not_running.end()) {
@@ -359,7 +402,7 @@ Restored Datapath::reattach_idle_hooks() {
   if (!descriptor_shortage().empty()) {
     return restored;
   }
-  const auto not_running = state_->probe.not_running();
+  const auto not_running = state_->idle_hooks();
   if (not_running.empty() && state_->not_running.empty()) {
     return restored;
   }
@@ -370,9 +413,16 @@ Restored Datapath::reattach_idle_hooks() {
   return restored;
 }
 
+void Datapath::limit_socket_storage() { state_->storage.look(); }
+
 UdpCleanup Datapath::udp_cleanup() const noexcept {
   const auto& programs = state_->programs;
-  return {programs.program("lb_udp_destroy"), programs.program("lb_udp_find")};
+  return {.finds = programs.program("lb_udp_find"),
+          .sockets = programs.map("lb_sockets"),
+          .lists = programs.program("lb_udp_list"),
+          .destroys = programs.program("lb_udp_destroy"),
+          .ends_by_diag = features().usable(Feature::sock_diag),
+          .reconnects = features().usable(Feature::socket_reconnect)};
 }
 
 void Datapath::set_limitations(std::string lacks) {
@@ -389,7 +439,8 @@ const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexce
 }
 NodePage& Datapath::page() noexcept { return state_->page; }
 const std::vector<std::string>& Datapath::declined() const noexcept { return state_->declined; }
-const Features& Datapath::features() const noexcept { return state_->features; }
+const Features& Datapath::features() const noexcept { return state_->accepted.features; }
+const std::vector<ProgramRefusal>& Datapath::refusals() const noexcept { return state_->accepted.refusals; }
 const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
 
 }  // namespace lb::agent

@@ -13,6 +13,7 @@
 #include "agent/attach/udp_cleanup.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/options/config.hpp"
+#include "agent/programs/acceptance.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/node_page.hpp"
 #include "maps/mapset.hpp"
@@ -57,6 +58,9 @@ class Datapath {
   /// Likewise for socket hooks that are attached but do not run, as the socket probe detects (REL-70).
   [[nodiscard]] Restored reattach_idle_hooks();
 
+  /// Keeps the memory of sockets' storage within its limit.
+  void limit_socket_storage();
+
   /// The iterators that close connected UDP sockets when their backend ends; the descriptors live as long as
   /// this.
   [[nodiscard]] UdpCleanup udp_cleanup() const noexcept;
@@ -76,7 +80,10 @@ class Datapath {
   [[nodiscard]] const std::vector<std::string>& declined() const noexcept;
 
   [[nodiscard]] NodePage& page() noexcept;
+  /// The features that the loaded programs use.
   [[nodiscard]] const Features& features() const noexcept;
+  /// The programs that the kernel refuses, and what is done without each.
+  [[nodiscard]] const std::vector<ProgramRefusal>& refusals() const noexcept;
   /// Messages to log once: sizes kept from pinned maps, missing devices.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
 

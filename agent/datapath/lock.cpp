@@ -5,14 +5,9 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "agent/base/error.hpp"
@@ -27,19 +22,26 @@ namespace fs = std::filesystem;
 constexpr int attempts = 100;
 constexpr std::chrono::milliseconds between_attempts{20};
 
-std::string read_locks() {
-  std::ifstream file("/proc/locks");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+/// The whole file, as fcntl(2) takes it.
+struct flock whole_file(short type) {
+  struct flock range{};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  return range;
+}
+
+/// A second lock, of the kind that the kernel knows the holder's pid of, and reports it as the asking process
+/// sees it: an agent in a pod has another pid on the node. Nothing is decided by it. The process loses it
+/// when it closes any other descriptor of the directory, so it is taken again with each heartbeat.
+void show_holder(int fd) {
+  auto range = whole_file(F_RDLCK);
+  ::fcntl(fd, F_SETLK, &range);
 }
 
 std::optional<pid_t> holder_of(int fd) {
-  struct stat status{};
-  if (::fstat(fd, &status) != 0) {
-    return std::nullopt;
-  }
-  return lock_holder(read_locks(), status.st_dev, status.st_ino);
+  auto range = whole_file(F_WRLCK);
+  const bool held = ::fcntl(fd, F_GETLK, &range) == 0 && range.l_type != F_UNLCK && range.l_pid > 0;
+  return held ? std::optional(range.l_pid) : std::nullopt;
 }
 
 maps::Fd open_directory(const fs::path& path) {
@@ -71,25 +73,6 @@ bool is_still(const fs::path& path, int fd) {
 
 }  // namespace
 
-std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode) {
-  const auto file = fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(device), gnu_dev_minor(device), inode);
-  std::istringstream lines{std::string(locks)};
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::array<std::string, 6> word;  // columns: number, kind, advisory or mandatory, mode, pid, file
-    for (auto& each : word) {
-      words >> each;
-    }
-    pid_t pid = 0;
-    const auto& text = word[4];
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
-    if (word[1] == "FLOCK" && word[5] == file && parsed.ec == std::errc{} && pid > 0) {
-      return pid;
-    }
-  }
-  return std::nullopt;
-}
-
 PinLock PinLock::take(const maps::Pins& pins) { return std::move(*try_take(pins, Missing::made)); }
 
 std::optional<PinLock> PinLock::take_existing(const maps::Pins& pins) {
@@ -116,6 +99,7 @@ std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing
       holder = holder_of(fd.get());
       std::this_thread::sleep_for(between_attempts);
     } else if (is_still(directory, fd.get())) {
+      show_holder(fd.get());
       return PinLock(pins, std::move(fd), mount);
     }
   }
@@ -128,7 +112,10 @@ std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing
                         directory.string()));
 }
 
-bool PinLock::holds() const { return is_still(pins_.base(), fd_.get()); }
+bool PinLock::holds() const {
+  show_holder(fd_.get());
+  return is_still(pins_.base(), fd_.get());
+}
 
 void PinLock::renew() {
   auto present = take(pins_);
@@ -150,13 +137,18 @@ PinLock::~PinLock() {
 
 void record_heartbeat(const maps::Pins& pins) { ::utimensat(AT_FDCWD, pins.version().c_str(), nullptr, 0); }
 
-AgentPresence find_agent(const maps::Pins& pins) {
+AgentPresence find_agent(const maps::Pins& pins, PidWait wait) {
   const auto fd = open_directory(pins.base());
   AgentPresence presence;
   presence.last_heartbeat = last_heartbeat(pins);
   if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     presence.state = AgentState::running;
     presence.pid = holder_of(fd.get());
+    for (int attempt = 0; wait == PidWait::a_heartbeat && !presence.pid && attempt < attempts / 2;
+         ++attempt) {
+      std::this_thread::sleep_for(between_attempts);
+      presence.pid = holder_of(fd.get());
+    }
   }
   return presence;
 }

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "agent/base/cgroup.hpp"
@@ -34,7 +33,7 @@ class PinLock {
   [[nodiscard]] static std::optional<PinLock> take_existing(const maps::Pins& pins);
 
   /// False if the directory was removed since, whether or not it was made again: the lock protects nothing
-  /// then.
+  /// then. Call it now and then: it also shows others this process's pid.
   [[nodiscard]] bool holds() const;
   /// Takes the lock again, on a directory that it makes. Throws StartError if another agent holds it.
   void renew();
@@ -54,7 +53,7 @@ enum class AgentState : std::uint8_t { running, absent };
 
 struct AgentPresence {
   AgentState state = AgentState::absent;
-  std::optional<pid_t> pid;  ///< if /proc/locks has it
+  std::optional<pid_t> pid;  ///< as this process sees it; nullopt: unknown
   /// Time of the last heartbeat of an agent, of any layout; nullopt: there are no pins.
   std::optional<std::chrono::system_clock::time_point> last_heartbeat = std::nullopt;
 };
@@ -62,10 +61,11 @@ struct AgentPresence {
 /// Records that an agent runs, as the mtime of the layout's directory: `status` shows it once no agent runs.
 void record_heartbeat(const maps::Pins& pins);
 
-/// Finds out whether an agent holds the lock of this directory, and its pid and last heartbeat.
-[[nodiscard]] AgentPresence find_agent(const maps::Pins& pins);
+/// How long to wait for the pid of an agent that runs: it shows it again with each heartbeat, because any
+/// descriptor of the directory that it closes hides it.
+enum class PidWait : std::uint8_t { none, a_heartbeat };
 
-/// The pid of the process that holds a flock on the file, from the text of /proc/locks (proc(5)).
-[[nodiscard]] std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode);
+/// Finds out whether an agent holds the lock of this directory, and its pid and last heartbeat.
+[[nodiscard]] AgentPresence find_agent(const maps::Pins& pins, PidWait wait = PidWait::none);
 
 }  // namespace lb::agent

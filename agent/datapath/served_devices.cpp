@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/attach/pods.hpp"
+#include "agent/netlink/unserved_devices.hpp"
 
 namespace lb::agent {
 namespace {
@@ -39,13 +40,14 @@ Routes wanted_routes(const AgentOptions& options) {
 ServedDevices::ServedDevices(const AgentOptions& options, const NodeWatch& node)
     : options_(options), node_(node), names_(options.devices) {}
 
-bool ServedDevices::decide(const std::vector<k8s::Address>& node_addresses) {
+bool ServedDevices::decide(const std::vector<k8s::Address>& node_addresses, TimePoint now) {
   const auto& network = node_.network();
   node_addresses_ = node_addresses;
   if (!network.whole()) {
     return false;
   }
-  auto found = find_uplinks(network.links(), options_, node_addresses);
+  const auto links = network.links();
+  auto found = kept_.joined(find_uplinks(links, options_, node_addresses), links, now);
   auto pods = all_pods(network, found, options_);
   const bool same = names_of(found) == names_ && pods == pods_;
   if (found != found_ && options_.uplink_discovery == Discovery::automatic) {
@@ -53,6 +55,7 @@ bool ServedDevices::decide(const std::vector<k8s::Address>& node_addresses) {
   }
   found_ = std::move(found);
   names_ = names_of(found_);
+  indices_ = served_uplinks(links, names_);
   pods_ = std::move(pods);
   return !same;
 }

@@ -30,16 +30,26 @@ bool is_number(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
 }
 
-/// Adds the namespace of a file, unless it is known already or the file is not a namespace file: all those
-/// are in one kernel file system (nsfs).
-void add_netns(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
-               std::vector<std::string>& namespaces) {
-  struct stat status{};
-  if (::stat(file.c_str(), &status) == 0 && (known.empty() || known.begin()->first == status.st_dev) &&
-      known.emplace(status.st_dev, status.st_ino).second) {
-    namespaces.push_back(file);
+/// The namespaces that were found, each once.
+class Found {
+ public:
+  /// Adds the namespace of a file, unless the file is not a namespace file: all those are in one kernel file
+  /// system (nsfs), which the first one shows.
+  void add(const std::string& file) {
+    struct stat status{};
+    if (::stat(file.c_str(), &status) == 0 && (namespaces_.empty() || status.st_dev == nsfs_) &&
+        known_.insert(status.st_ino).second) {
+      nsfs_ = status.st_dev;
+      namespaces_.push_back({status.st_ino, file});
+    }
   }
-}
+  [[nodiscard]] std::vector<Netns> take() { return std::move(namespaces_); }
+
+ private:
+  dev_t nsfs_ = 0;
+  std::set<ino_t> known_;
+  std::vector<Netns> namespaces_;
+};
 
 /// The nsid that our namespace has for that namespace; negative if none is assigned.
 std::int32_t number_of(int socket, const std::string& file) {
@@ -61,22 +71,28 @@ bool may_enter_others() {
 
 }  // namespace
 
-std::vector<std::string> network_namespaces() {
-  std::set<std::pair<dev_t, ino_t>> known;
-  std::vector<std::string> namespaces;
-  add_netns(own_netns, known, namespaces);
+Netns network_namespace() {
+  Found found;
+  found.add(own_netns);
+  auto own = found.take();
+  return own.empty() ? Netns{0, own_netns} : std::move(own.front());
+}
+
+std::vector<Netns> network_namespaces() {
+  Found found;
+  found.add(own_netns);
   std::error_code error;
   for (std::filesystem::directory_iterator at("/run/netns", error), end; !error && at != end;
        at.increment(error)) {
-    add_netns(at->path().string(), known, namespaces);
+    found.add(at->path().string());
   }
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
        at.increment(error)) {
     if (is_number(at->path().filename().string())) {
-      add_netns(at->path().string() + "/ns/net", known, namespaces);
+      found.add(at->path().string() + "/ns/net");
     }
   }
-  return namespaces;
+  return found.take();
 }
 
 // A thread that cannot return to its namespace is useless. Our own namespace is not entered, so it needs no
@@ -114,7 +130,7 @@ Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices, const std::vec
   }
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   for (const auto& netns : network_namespaces()) {
-    unseen.erase(number_of(socket.get(), netns));
+    unseen.erase(number_of(socket.get(), netns.file));
   }
   reach.unseen = unseen.size();
   return reach;

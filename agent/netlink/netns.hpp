@@ -16,9 +16,18 @@ namespace lb::agent {
 /// The file of the calling thread's own network namespace.
 inline constexpr const char* own_netns = "/proc/thread-self/ns/net";
 
-/// Files of network namespaces, each namespace once, our own first: the named ones in /run/netns, where
-/// container runtimes keep pods' namespaces, and those of the processes visible to us.
-[[nodiscard]] std::vector<std::string> network_namespaces();
+/// A network namespace, and a file by which it is entered.
+struct Netns {
+  std::uint64_t inode = 0;  ///< identifies the namespace
+  std::string file;
+};
+
+/// The calling thread's namespace, by own_netns; inode 0: there is no such file (no /proc).
+[[nodiscard]] Netns network_namespace();
+
+/// Each namespace once, our own first: the named ones in /run/netns, where container runtimes keep pods'
+/// namespaces, and those of the processes visible to us.
+[[nodiscard]] std::vector<Netns> network_namespaces();
 
 /// Calls `act` in a network namespace and returns its result, or the reason why it was not called (EPERM:
 /// entering other namespaces needs CAP_SYS_ADMIN; ENOENT: the file is gone, or no namespace's any more). The

@@ -22,11 +22,11 @@ using netlink::text_of;
 using netlink::Wanted;
 
 constexpr int attempts = 10;
-constexpr std::uint8_t comment_type = 0;  // NFTNL_UDATA_SET_ELEM_COMMENT
+constexpr std::uint8_t comment_type = 0;  // NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT
 
 std::vector<std::byte> copy_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// The comment in an element's userdata, which nft writes as TLVs: type, size, value.
+/// The comment in the userdata of a rule or an element, which nft writes as TLVs: type, size, value.
 std::string comment_of(Bytes userdata) {
   while (userdata.size() >= 2) {
     const auto size = std::to_integer<std::size_t>(userdata[1]);
@@ -117,7 +117,8 @@ void NfDump::take(const nlmsghdr& head, Bytes body) {
 void NfDump::take_rule(Bytes attributes) {
   if (text_of(attribute(attributes, NFTA_RULE_TABLE)) != table_) return;
   rules_.push_back({text_of(attribute(attributes, NFTA_RULE_CHAIN)),
-                    copy_of(attribute(attributes, NFTA_RULE_EXPRESSIONS))});
+                    copy_of(attribute(attributes, NFTA_RULE_EXPRESSIONS)),
+                    comment_of(attribute(attributes, NFTA_RULE_USERDATA))});
 }
 
 void NfDump::take_set(Bytes attributes) {

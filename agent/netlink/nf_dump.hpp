@@ -24,6 +24,7 @@ struct NfExpression {
 struct NfRule {
   std::string chain;
   std::vector<std::byte> bytes;  ///< NFTA_RULE_EXPRESSIONS
+  std::string comment;           ///< in its user data, where nft writes it
 };
 
 /// The rule's expressions, in order.

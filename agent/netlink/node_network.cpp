@@ -18,6 +18,7 @@
 
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/netlink.hpp"
+#include "k8s/objects/broadcast.hpp"
 #include "k8s/objects/raw_address.hpp"
 
 namespace lb::agent {
@@ -72,16 +73,19 @@ struct AddressMessage {
   std::optional<k8s::Address> address;
   std::optional<k8s::Address> peer;  ///< IFA_ADDRESS
   std::uint32_t flags = 0;
+  k8s::Address broadcast;  ///< all zero: none
 };
 
 // On a point-to-point device IFA_ADDRESS is the peer's address and IFA_LOCAL ours.
 AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
-  AddressMessage message{std::nullopt, std::nullopt, head.ifa_flags};
+  AddressMessage message{std::nullopt, std::nullopt, head.ifa_flags, {}};
   for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
     if (type == IFA_LOCAL) {
       message.address = read_address(head.ifa_family, content);
     } else if (type == IFA_ADDRESS) {
       message.peer = read_address(head.ifa_family, content);
+    } else if (type == IFA_BROADCAST) {
+      message.broadcast = read_address(head.ifa_family, content).value_or(k8s::Address{});
     } else if (type == IFA_FLAGS) {
       message.flags = read<std::uint32_t>(content).value_or(message.flags);
     }
@@ -161,6 +165,13 @@ bool leads_to_host(const rtmsg& head, const RouteMessage& message) {
          message.table != RT_TABLE_LOCAL;
 }
 
+/// An address that is this node's by a local route alone, as guest agents of clouds add them: the kernel adds
+/// those of devices' addresses itself.
+bool makes_local(const rtmsg& head, const RouteMessage& message) {
+  return head.rtm_type == RTN_LOCAL && head.rtm_protocol != RTPROT_KERNEL &&
+         head.rtm_dst_len == whole_length(head.rtm_family) && message.table == RT_TABLE_LOCAL;
+}
+
 /// Erases all next hops of a route, whatever their device. Returns their number.
 std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
   return std::erase_if(routes, [&](DeviceRoute known) {
@@ -236,17 +247,22 @@ lb_address_kind kind_of(const k8s::Address& address, const NodePortAddresses& as
 // when they end; none of the addresses is a node address.
 constexpr std::array<std::string_view, 2> ipvs_devices = {"kube-ipvs0", "kube-dummy-if"};
 
+bool is_local(const DeviceRoute& route) { return route.table == RT_TABLE_LOCAL; }
+
 }  // namespace
 
 std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
                                                 const std::vector<k8s::Address>& primary) const {
   std::map<k8s::Address, lb_address_kind> unique;
-  for (const auto& [key, use] : addresses_) {
+  for (const auto& [key, facts] : addresses_) {
     const auto device = devices_.find(key.device);
     if (device == devices_.end() ||
         std::ranges::find(ipvs_devices, device->second.name) == ipvs_devices.end()) {
       unique.emplace(key.address, kind_of(key.address, asked, primary));
     }
+  }
+  for (const auto& route : routes_) {
+    if (is_local(route)) unique.emplace(route.destination, kind_of(route.destination, asked, primary));
   }
   std::vector<NodeAddress> list;
   list.reserve(unique.size());
@@ -256,12 +272,27 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
   return list;
 }
 
+std::vector<k8s::Address> NodeNetwork::broadcasts() const {
+  std::vector<k8s::Address> found;
+  for (const auto& [key, facts] : addresses_) {
+    if (facts.broadcast != k8s::Address{}) found.push_back(facts.broadcast);
+    if (key.address.family() != k8s::Family::ipv4) continue;
+    const auto length = static_cast<std::uint8_t>(key.length + 96);
+    if (const auto last = k8s::broadcast_of({key.peer, length})) found.push_back(*last);
+  }
+  std::erase_if(found, [](const auto& address) { return address.broadcast(); });
+  std::ranges::sort(found);
+  const auto rest = std::ranges::unique(found);
+  found.erase(rest.begin(), rest.end());
+  return found;
+}
+
 std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
   std::map<std::uint32_t, LinkFacts> links;
   for (const auto& [index, device] : devices_) {
     links[index].device = device;
   }
-  for (const auto& [key, use] : addresses_) {
+  for (const auto& [key, facts] : addresses_) {
     const auto link = links.find(key.device);
     if (link == links.end()) continue;
     auto& addresses = link->second.addresses;
@@ -269,7 +300,7 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
   }
   for (const auto& route : routes_) {
     const auto link = links.find(route.device);
-    if (link == links.end()) continue;
+    if (link == links.end() || is_local(route)) continue;
     if (route.length != 0) {
       link->second.hosts.push_back(route.destination);
     } else {
@@ -282,9 +313,9 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
 Sources NodeNetwork::sources(const std::vector<std::string>& uplink) const {
   Sources sources;
   for (const auto& name : uplink) {
-    for (const auto& [key, use] : addresses_) {
+    for (const auto& [key, facts] : addresses_) {
       const auto device = devices_.find(key.device);
-      if (use != AddressUse::preferred || device == devices_.end() || device->second.name != name ||
+      if (facts.use != AddressUse::preferred || device == devices_.end() || device->second.name != name ||
           device->second.hardware != ARPHRD_ETHER) {
         continue;
       }
@@ -446,7 +477,8 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
   }
   const auto key = key_of(*head, message);
   if (type == RTM_NEWADDR && in_use(message.flags)) {
-    return put(network_.addresses_, key, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
+    const AddressFacts facts{use_of(*head, message.flags), message.broadcast};
+    return put(network_.addresses_, key, facts) ? Effect::changed : Effect::none;
   }
   if (network_.addresses_.erase(key) == 0) {
     return Effect::none;
@@ -473,12 +505,16 @@ RtnetlinkDump::Effect RtnetlinkDump::revive_routes(std::uint32_t device) {
 RtnetlinkDump::Effect RtnetlinkDump::take_route(std::uint16_t type, std::uint16_t flags,
                                                 std::span<const std::byte> body) {
   const auto head = read<rtmsg>(body);
-  if (!head || follows_ == Routes::ignored || head->rtm_type != RTN_UNICAST ||
+  if (!head || follows_ == Routes::ignored ||
+      (head->rtm_type != RTN_UNICAST && head->rtm_type != RTN_LOCAL) ||
       (head->rtm_flags & RTM_F_CLONED) != 0) {
     return Effect::none;
   }
   const auto message = read_route_message(*head, after(body, sizeof(*head)));
-  if (!is_default(*head, message) && !leads_to_host(*head, message)) {
+  const bool is_relevant = head->rtm_type == RTN_LOCAL
+                               ? makes_local(*head, message)
+                               : is_default(*head, message) || leads_to_host(*head, message);
+  if (!is_relevant) {
     return Effect::none;
   }
   const DeviceRoute route{head->rtm_family, head->rtm_dst_len,   message.table,

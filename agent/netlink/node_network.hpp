@@ -43,6 +43,13 @@ struct NetDevice {
 
 enum class AddressUse : std::uint8_t { preferred, other };
 
+/// What the kernel says of a device's address.
+struct AddressFacts {
+  AddressUse use = AddressUse::other;
+  k8s::Address broadcast;  ///< IFA_BROADCAST; all zero: none
+  bool operator==(const AddressFacts&) const = default;
+};
+
 /// An address and the device that has it. A device may have an IPv4 address several times, with different
 /// prefix lengths or peers, and keeps it until the last of these is deleted.
 struct DeviceAddress {
@@ -94,6 +101,9 @@ class NodeNetwork {
   /// are the Node's own addresses, at most one of a family; they matter for NodePortScope::primary only.
   [[nodiscard]] std::vector<NodeAddress> addresses(const NodePortAddresses& asked,
                                                    const std::vector<k8s::Address>& primary) const;
+  /// The broadcast addresses of the devices' IPv4 subnets, for which the kernel has routes of the type
+  /// broadcast: the last address of each, and what IFA_BROADCAST names. Sorted; without 255.255.255.255.
+  [[nodiscard]] std::vector<k8s::Address> broadcasts() const;
   /// For each family, the preferred address of the first of these devices that has one. Devices without
   /// Ethernet headers are not used.
   [[nodiscard]] Sources sources(const std::vector<std::string>& uplink) const;
@@ -105,7 +115,7 @@ class NodeNetwork {
   friend class RtnetlinkDump;
 
   std::map<std::uint32_t, NetDevice> devices_;
-  std::map<DeviceAddress, AddressUse> addresses_;
+  std::map<DeviceAddress, AddressFacts> addresses_;
   std::set<DeviceRoute> routes_;
   std::uint64_t filter_changes_ = 0;
   bool whole_ = false;

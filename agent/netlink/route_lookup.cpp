@@ -44,6 +44,18 @@ netlink::Request route_question(const k8s::Address& address) {
   return request;
 }
 
+netlink::Request route_question(const k8s::Address& address, const Arrival& arrival) {
+  auto request = route_question(address);
+  request.add_bytes(RTA_SRC, k8s::raw_bytes(arrival.source));
+  request.add(RTA_IIF, arrival.device);
+  return request;
+}
+
+bool is_local_route(const nlmsghdr& head, netlink::Bytes body) {
+  const auto route = netlink::read<rtmsg>(body);
+  return head.nlmsg_type == RTM_NEWROUTE && route && route->rtm_type == RTN_LOCAL;
+}
+
 NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body) {
   const auto route = netlink::read<rtmsg>(body);
   if (head.nlmsg_type != RTM_NEWROUTE || !route || route->rtm_type != RTN_UNICAST) return {};
@@ -59,11 +71,26 @@ NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body) {
 RouteLookup::RouteLookup()
     : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)), changes_(open_changes()) {}
 
-NextHop RouteLookup::next_hop(const k8s::Address& address) const {
+NextHop RouteLookup::answer(const netlink::Request& question) const {
   NextHop hop;
   const auto take = [&hop](const auto& head, netlink::Bytes body) { hop = next_hop_of(head, body); };
-  if (!socket_ || netlink::ask(socket_.get(), route_question(address), take)) return {};
+  if (!socket_ || netlink::ask(socket_.get(), question, take)) return {};
   return hop;
+}
+
+NextHop RouteLookup::next_hop(const k8s::Address& address) const { return answer(route_question(address)); }
+
+NextHop RouteLookup::next_hop(const k8s::Address& address, const Arrival& arrival) const {
+  return answer(route_question(address, arrival));
+}
+
+bool RouteLookup::is_local(const k8s::Address& address) const {
+  bool local = false;
+  const auto take = [&local](const auto& head, netlink::Bytes body) { local = is_local_route(head, body); };
+  if (!socket_) return true;
+  const auto error = netlink::ask(socket_.get(), route_question(address), take);
+  return local || (error && error != boost::system::errc::network_unreachable &&
+                   error != boost::system::errc::host_unreachable);
 }
 
 bool RouteLookup::changed() const {

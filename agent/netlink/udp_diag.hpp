@@ -1,10 +1,11 @@
-// Closes connected UDP sockets by sock_diag, on kernels where no BPF program can (before 6.5).
+// Finds and ends connected UDP sockets by sock_diag.
 #pragma once
 
+#include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 #include <cstdint>
-#include <set>
 
+#include "maps/abi/lost_socket.h"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -15,9 +16,11 @@ namespace lb::agent {
 /// A sock_diag socket works on the network namespace in which it was opened. Errors are errno values.
 [[nodiscard]] boost::system::result<maps::Fd> open_socket_diag();
 
-/// Destroys the connected UDP sockets of `diag`'s namespace that have one of these cookies; returns their
-/// number. Errors are errno values.
-[[nodiscard]] boost::system::result<std::uint64_t> end_udp_sockets(int diag,
-                                                                   const std::set<std::uint64_t>& cookies);
+/// The inode of that socket's file, as /proc/PID/fd shows it; errors as of end_udp_socket().
+[[nodiscard]] boost::system::result<std::uint64_t> udp_socket_inode(int diag, const lb_lost_socket& socket);
+
+/// Ends that socket of `diag`'s namespace. ENOENT: it is gone, connected elsewhere by now, or another socket
+/// has the same addresses and ports and is found before it.
+[[nodiscard]] boost::system::error_code end_udp_socket(int diag, const lb_lost_socket& socket);
 
 }  // namespace lb::agent

@@ -58,6 +58,16 @@ LogMessage recovered(const std::string& device) {
 
 }  // namespace
 
+std::set<std::uint32_t> served_uplinks(const NodeLinks& links, const std::vector<std::string>& uplinks) {
+  std::set<std::uint32_t> indices;
+  for (const auto& [index, link] : links) {
+    if (!is_served_uplink(link.device, uplinks)) continue;
+    if (is_vrf_port(link.device, links)) return {};
+    indices.insert(index);
+  }
+  return indices;
+}
+
 UnservedDevices::UnservedDevices(const NodeLinks& links, const std::vector<std::string>& uplinks,
                                  const std::set<std::uint32_t>& pods) {
   bool serves = false;

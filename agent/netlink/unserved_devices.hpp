@@ -17,6 +17,11 @@
 
 namespace lb::agent {
 
+/// The interface indices of these uplinks, without devices that have no Ethernet headers. Empty if one of
+/// them belongs to a VRF, whose routing table is not queried.
+[[nodiscard]] std::set<std::uint32_t> served_uplinks(const NodeLinks& links,
+                                                     const std::vector<std::string>& uplinks);
+
 /// An unserved device, or the part of an uplink's traffic that no program of ours sends.
 struct UnservedDevice {
   std::string label;          ///< "eth1", "eth0 (encap)"

@@ -14,8 +14,8 @@ using lb::maps::Pins;
 
 TEST_CASE("pins lie below a directory of their layout") {
   const Pins pins("/sys/fs/bpf/sluice");
-  CHECK(pins.map("lb_slots") == "/sys/fs/bpf/sluice/v7/maps/lb_slots");
-  CHECK(pins.link("lb_connect4") == "/sys/fs/bpf/sluice/v7/links/lb_connect4");
+  CHECK(pins.map("lb_slots") == "/sys/fs/bpf/sluice/v8/maps/lb_slots");
+  CHECK(pins.link("lb_connect4") == "/sys/fs/bpf/sluice/v8/links/lb_connect4");
   CHECK(Pins("/pins", 7).version() == "/pins/v7");
 }
 

@@ -39,6 +39,16 @@ TEST_CASE("REL-99: a question names the address in its family's form") {
   CHECK(netlink::attribute(ipv6.bytes().subspan(sizeof(nlmsghdr) + sizeof(rtmsg)), RTA_DST).size() == 16);
 }
 
+TEST_CASE("REL-99: a question about a forwarded packet names its source and its device") {
+  for (const auto* source : {"10.244.1.10", "fd00::5"}) {
+    const auto from = address(source);
+    auto question = route_question(from, Arrival{from, 7});
+    const auto attributes = question.bytes().subspan(sizeof(nlmsghdr) + sizeof(rtmsg));
+    CHECK(netlink::attribute(attributes, RTA_SRC).size() == netlink::attribute(attributes, RTA_DST).size());
+    CHECK(netlink::read<std::uint32_t>(netlink::attribute(attributes, RTA_IIF)) == 7U);
+  }
+}
+
 TEST_CASE("REL-99: an answer names a device, or that there is none") {
   CHECK(hop_of(RTN_UNICAST, {RTA_OIF}) == NextHop{7, HopKind::on_link});
   CHECK(hop_of(RTN_UNICAST, {RTA_OIF, RTA_GATEWAY}) == NextHop{7, HopKind::gateway});

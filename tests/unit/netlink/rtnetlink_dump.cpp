@@ -133,6 +133,32 @@ TEST_CASE("an address counts while it is the node's") {
   CHECK(served() == Texts{"2001:db8::1", "2001:db8::4"});
 }
 
+TEST_CASE(
+    "REL-121 the broadcast addresses of the node's subnets are known, of both kinds, while it has them") {
+  const auto of = [](const std::vector<k8s::Address>& addresses) {
+    Texts list;
+    list.reserve(addresses.size());
+    for (const auto& each : addresses) list.push_back(each.text());
+    return list;
+  };
+  auto talk = node_with({{1, "127.0.0.1", 0, RT_SCOPE_HOST, nullptr, 8},
+                         {2, "192.0.2.1", 0, RT_SCOPE_UNIVERSE, nullptr, 24, "192.0.2.255"},
+                         {2, "192.0.2.2", 0, RT_SCOPE_UNIVERSE, nullptr, 24},
+                         {2, "198.51.100.130", 0, RT_SCOPE_UNIVERSE, nullptr, 26, "198.51.100.150"},
+                         {4, "203.0.113.1", 0, RT_SCOPE_UNIVERSE, nullptr, 31},
+                         {4, "203.0.113.4", 0, RT_SCOPE_UNIVERSE, nullptr, 32, "255.255.255.255"},
+                         {4, "10.9.0.1", 0, RT_SCOPE_UNIVERSE, "10.8.0.9", 30},
+                         {4, "2001:db8::1", 0, RT_SCOPE_UNIVERSE, nullptr, 64}});
+  CHECK(of(talk.network().broadcasts()) ==
+        Texts{"10.8.0.11", "127.255.255.255", "192.0.2.255", "198.51.100.150", "198.51.100.191"});
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1", 0, RT_SCOPE_UNIVERSE, nullptr, 24,
+                                           "192.0.2.255"})) == Next::notify);
+  CHECK(talk.receive(address(RTM_DELADDR, {4, "10.9.0.1", 0, RT_SCOPE_UNIVERSE, "10.8.0.9", 30})) ==
+        Next::notify);
+  CHECK(of(talk.network().broadcasts()) ==
+        Texts{"127.255.255.255", "192.0.2.255", "198.51.100.150", "198.51.100.191"});
+}
+
 TEST_CASE("of a point-to-point device the node has the near end") {
   const auto talk = node_with({{2, "192.0.2.1", 0, RT_SCOPE_UNIVERSE, "192.0.2.2"}});
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.1"});

@@ -74,6 +74,7 @@ struct AddressSpec {
   unsigned char scope = RT_SCOPE_UNIVERSE;
   const char* other_end = nullptr;
   unsigned char length = 0;  ///< of the prefix
+  const char* broadcast = nullptr;
 };
 
 inline Bytes address(std::uint16_t type, const AddressSpec& spec) {
@@ -91,6 +92,10 @@ inline Bytes address(std::uint16_t type, const AddressSpec& spec) {
   attribute(body, IFA_ADDRESS, other.bytes.data() + skip, 16 - skip);
   if (spec.other_end != nullptr) {
     attribute(body, IFA_LOCAL, parsed.bytes.data() + skip, 16 - skip);
+  }
+  if (spec.broadcast != nullptr) {
+    const auto broadcast = *k8s::Address::parse(spec.broadcast);
+    attribute(body, IFA_BROADCAST, broadcast.bytes.data() + skip, 16 - skip);
   }
   attribute(body, IFA_FLAGS, &spec.flags, sizeof(spec.flags));
   return message(type, body);

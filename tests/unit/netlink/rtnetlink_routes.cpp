@@ -23,6 +23,7 @@ struct RouteSpec {
   unsigned char table = RT_TABLE_MAIN;
   unsigned char family = AF_INET;
   unsigned char type = RTN_UNICAST;
+  unsigned char protocol = RTPROT_BOOT;
 };
 
 Bytes route(std::uint16_t type, const RouteSpec& spec, std::uint16_t flags = 0) {
@@ -31,6 +32,7 @@ Bytes route(std::uint16_t type, const RouteSpec& spec, std::uint16_t flags = 0) 
   head.rtm_family = spec.family;
   head.rtm_table = spec.table;
   head.rtm_type = spec.type;
+  head.rtm_protocol = spec.protocol;
   head.rtm_dst_len = spec.destination == nullptr ? 0 : ipv4 ? 32 : 128;
   Bytes body;
   append(body, head);
@@ -106,6 +108,32 @@ TEST_CASE("rtnetlink: default routes of the main table and routes to hosts, and 
       route(RTM_NEWROUTE, {"10.0.0.10", 2, false, RT_TABLE_LOCAL}),
   });
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 6 10.244.1.5 fd00::5"});
+}
+
+TEST_CASE("SEM-142: addresses that the node has by a local route alone serve node ports") {
+  const auto local = [](const char* destination, unsigned char table, unsigned char protocol,
+                        unsigned char family = AF_INET) {
+    return RouteSpec{destination, 2, false, table, family, RTN_LOCAL, protocol};
+  };
+  auto talk = node_with_routes({
+      route(RTM_NEWROUTE, local("203.0.113.5", RT_TABLE_LOCAL, 66)),
+      route(RTM_NEWROUTE, local("2001:db8::5", RT_TABLE_LOCAL, RTPROT_STATIC, AF_INET6)),
+      route(RTM_NEWROUTE, local("10.0.0.99", RT_TABLE_LOCAL, RTPROT_KERNEL)),
+      route(RTM_NEWROUTE, local("203.0.113.6", 42, RTPROT_BOOT)),
+  });
+  const auto serving = [&talk](const NodePortAddresses& asked = {}) {
+    return texts(talk.network().addresses(asked, {}), LB_NODE_PORT_ADDRESS);
+  };
+  CHECK(serving() == Texts{"10.0.0.10", "203.0.113.5", "2001:db8::5"});
+  CHECK(routes_of(talk).empty());
+  NodePortAddresses listed;
+  listed.scope = NodePortScope::ranges;
+  listed.ranges = {*k8s::Prefix::parse("10.0.0.0/24"), *k8s::Prefix::parse("fd00::/64")};
+  CHECK(serving(listed) == Texts{"10.0.0.10"});
+  CHECK(talk.receive(route(RTM_DELROUTE, local("203.0.113.5", RT_TABLE_LOCAL, 66))) == Next::notify);
+  CHECK(serving() == Texts{"10.0.0.10", "2001:db8::5"});
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0", 1500, AF_UNSPEC, DevicePower::down)) == Next::notify);
+  CHECK(serving() == Texts{"10.0.0.10"});
 }
 
 TEST_CASE("rtnetlink: a default route of several next hops, and one that replaces it") {
