@@ -178,8 +178,10 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
 }
 
 result<AttachResult> Attacher::ensure(CheckMethod method, const LinkRequest& request) {
-  wanted_.insert(request.pin);
   auto attached = links_.ensure(request);
+  if (attached || request.program != left_out) {
+    wanted_.insert(request.pin);
+  }
   if (attached) {
     watched_.push_back({method, request, {}, attached->program});
   }
@@ -189,8 +191,8 @@ result<AttachResult> Attacher::ensure(CheckMethod method, const LinkRequest& req
 void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
   for (const auto& socket : plan.sockets) {
     const LinkRequest request{socket.name, socket.program, socket.type, plan.cgroup, plan.cgroup_id, 0};
-    report.hooks.push_back(
-        report_of({HookKind::socket, {}, socket.name}, "cgroup", ensure(CheckMethod::query, request)));
+    report.hooks.push_back(report_of_program({HookKind::socket, {}, socket.name}, "cgroup", socket.program,
+                                             ensure(CheckMethod::query, request)));
   }
 }
 
@@ -213,13 +215,13 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   for (const auto& [side, program, kind] : sides) {
     const auto hook = tc_hook(plan, side, device);
     const auto attached = ensure_tc(links_, hook, program);
-    if (plan.tc_by == TcAttachment::tcx) {
+    if (plan.tc_by == TcAttachment::tcx && (attached || program != left_out)) {
       wanted_.insert(hook.pin);
     }
-    if (attached) {
+    if (attached && attached->program != 0) {
       watched_.push_back({CheckMethod::filter, {}, hook, attached->program});
     }
-    report.hooks.push_back(report_of({kind, device.name}, name_of(plan.tc_by), attached));
+    report.hooks.push_back(report_of_program({kind, device.name}, name_of(plan.tc_by), program, attached));
   }
 }
 

@@ -10,7 +10,8 @@ namespace lb::agent {
 namespace {
 
 bool serves(const HookReport& hook) {
-  return hook.state != HookState::failed && hook.state != HookState::declined;
+  return hook.state != HookState::failed && hook.state != HookState::declined &&
+         hook.state != HookState::left_out;
 }
 
 std::string failure_among(const std::vector<HookReport>& hooks) {
@@ -29,6 +30,17 @@ HookReport report_of(HookId hook, std::string attach_type,
   return {std::move(hook), {}, HookState::failed, outcome.error().message()};
 }
 
+HookReport report_of_program(HookId hook, const std::string& attach_type, int program,
+                             const boost::system::result<AttachResult>& outcome) {
+  if (program != left_out) {
+    return report_of(std::move(hook), attach_type, outcome);
+  }
+  if (!outcome) {
+    return {std::move(hook), {}, HookState::left_out, {}};
+  }
+  return report_of(std::move(hook), attach_type + " (earlier program)", outcome);
+}
+
 bool is_uplink(const AttachPlan& plan, std::uint32_t device) {
   return std::ranges::find(plan.devices, device, &Device::index) != plan.devices.end();
 }
@@ -36,6 +48,12 @@ bool is_uplink(const AttachPlan& plan, std::uint32_t device) {
 std::string AttachReport::failure() const { return failure_among(hooks); }
 
 std::string AttachReport::pod_failure() const { return failure_among(pod_hooks); }
+
+bool AttachReport::uplinks_left_out() const {
+  return std::ranges::any_of(hooks, [](const HookReport& each) {
+    return each.state == HookState::left_out && each.hook.kind == HookKind::tc_ingress;
+  });
+}
 
 std::size_t AttachReport::count(HookState state) const {
   return static_cast<std::size_t>(std::ranges::count(hooks, state, &HookReport::state));

@@ -34,11 +34,11 @@ struct Port {
 
 struct SocketProgram {
   std::string name;  ///< hook name: "connect4"
-  int program = -1;
+  int program = -1;  ///< file descriptor, or left_out
   bpf_attach_type type = BPF_CGROUP_INET4_CONNECT;
 };
 
-/// All programs to attach; -1: not wanted.
+/// All programs to attach; -1: not wanted, left_out: refused by the kernel.
 struct AttachPlan {
   std::vector<SocketProgram> sockets;
   int cgroup = -1;              ///< file descriptor of the cgroup's directory
@@ -78,6 +78,8 @@ struct AttachReport {
   [[nodiscard]] std::size_t count(HookState state) const;
   /// Features that are not used, with devices and reasons: one message for each reason.
   [[nodiscard]] std::vector<std::string> declined() const;
+  /// Whether an uplink has no tc program, because the kernel refuses it.
+  [[nodiscard]] bool uplinks_left_out() const;
   /// "cgroup, 8 of 8 hooks", or "off".
   [[nodiscard]] std::string sockets_text() const;
   /// Like failure(), for pods' devices.
@@ -88,6 +90,9 @@ struct AttachReport {
 
 [[nodiscard]] HookReport report_of(HookId hook, std::string attach_type,
                                    const boost::system::result<AttachResult>& outcome);
+/// Likewise for a hook whose program may be `left_out`.
+[[nodiscard]] HookReport report_of_program(HookId hook, const std::string& attach_type, int program,
+                                           const boost::system::result<AttachResult>& outcome);
 [[nodiscard]] bool is_uplink(const AttachPlan& plan, std::uint32_t device);
 
 }  // namespace lb::agent

@@ -36,7 +36,7 @@ bool ensure_side(Links& links, const TcHook& hook, int program, std::uint32_t& r
   const auto kind = hook.side == TcSide::ingress ? HookKind::pod_ingress : HookKind::pod_egress;
   const auto attached = ensure_tc(links, hook, program);
   running = attached ? attached->program : 0;
-  if (!attached || attached->state != HookState::kept) {
+  if (program != left_out && (!attached || attached->state != HookState::kept)) {
     report.pod_hooks.push_back(report_of({kind, device}, name_of(hook.by), attached));
   }
   return attached.has_value();
@@ -65,13 +65,14 @@ void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report
   for (const auto& device : plan.pods) {
     auto& hooked = hooked_[device.index];
     if (!hooked.whole()) {
-      put_device(plan.devices_map, device.index, LB_POD);
+      if (plan.pod_in != left_out) put_device(plan.devices_map, device.index, LB_POD);
       const auto egress = hook_of(by_, TcSide::egress, device.index);
       const auto ingress = hook_of(by_, TcSide::ingress, device.index);
       static_cast<void>(ensure_side(links, egress, plan.pod_out, hooked.out, device.name, report) &&
                         ensure_side(links, ingress, plan.pod_in, hooked.in, device.name, report));
     }
     report.pods += hooked.whole() ? 1 : 0;
+    if (plan.pod_in == left_out && !hooked.whole()) hooked_.erase(device.index);
   }
 }
 

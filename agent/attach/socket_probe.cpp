@@ -20,20 +20,21 @@
 namespace lb::agent {
 namespace {
 
-// Reserved addresses that belong to no host: RFC 7600 and RFC 9780.
-constexpr const char* dummy4 = "192.0.0.8";
-constexpr const char* dummy6 = "100:0:0:1::1";
-constexpr std::uint16_t discard_port = 9;
+// A destination that no Service can have: loopback is no service's address, and port 0 no service's port. A
+// service's pair would look like the mark.
+constexpr std::uint16_t no_port = 0;
 
 maps::Fd udp_socket(int family) { return maps::Fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
 sockaddr_storage unused_address(int family) {
-  sockaddr_in in{.sin_family = AF_INET, .sin_port = htons(discard_port), .sin_addr = {}, .sin_zero = {}};
+  const sockaddr_in in{.sin_family = AF_INET,
+                       .sin_port = htons(no_port),
+                       .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+                       .sin_zero = {}};
   sockaddr_in6 in6{};
   in6.sin6_family = AF_INET6;
-  in6.sin6_port = htons(discard_port);
-  ::inet_pton(AF_INET, dummy4, &in.sin_addr);
-  ::inet_pton(AF_INET6, dummy6, &in6.sin6_addr);
+  in6.sin6_port = htons(no_port);
+  in6.sin6_addr = in6addr_loopback;
   sockaddr_storage where{};
   if (family == AF_INET) {
     std::memcpy(&where, &in, sizeof(in));

@@ -1,31 +1,30 @@
-// Closes connected UDP sockets whose backend no longer serves, in every network namespace of this machine, a
-// few namespaces at a time (SEM-46, REL-71).
+// Runs rounds that end connected UDP sockets whose backend no longer serves, each in a thread of its own: a
+// round takes as long as there are sockets (SEM-46, REL-161).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
+#include <memory>
+#include <thread>
 
-#include "agent/attach/udp_cleanup.hpp"
-#include "maps/map.hpp"
+#include "agent/attach/stale_udp_sockets.hpp"
 
 namespace lb::agent {
 
-/// The namespaces whose sockets are translated.
-enum class Namespaces : std::uint8_t { own, all };
-
 class StaleUdpSocketCloser {
  public:
-  /// Called with the number of sockets closed in one round, and why some namespaces could not be checked;
-  /// empty: all were.
-  using Report = std::function<void(std::uint64_t count, const std::string& problem)>;
+  /// Called after each round, on the agent's thread.
+  using Report = std::function<void(const UdpRound& round)>;
 
-  /// Without an iterator in `cleanup` it does nothing.
+  /// If this kernel cannot end sockets by `cleanup`, it does nothing.
   StaleUdpSocketCloser(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
                        Report reported);
+  StaleUdpSocketCloser(const StaleUdpSocketCloser&) = delete;
+  StaleUdpSocketCloser& operator=(const StaleUdpSocketCloser&) = delete;
+  /// Waits until a round stops.
+  ~StaleUdpSocketCloser() = default;
 
   /// Checks all connected UDP sockets soon: their backend may have ended, or be another one now. If a round
   /// is under way, another one follows.
@@ -33,22 +32,17 @@ class StaleUdpSocketCloser {
 
  private:
   void start_round();
-  void check_next_namespaces();
-  void finish_round();
-  /// Number of sockets closed in a namespace.
-  [[nodiscard]] boost::system::result<std::uint64_t> clean_up_in(const std::string& netns) const;
+  void finish_round(const UdpRound& round);
 
+  boost::asio::io_context& context_;
   boost::asio::steady_timer timer_;
-  maps::Fd link_;     ///< link of the iterator
-  bool lists_only_;   ///< the iterator only lists sockets
-  Namespaces scope_;  ///< whose sockets are checked
+  StaleUdpSockets sockets_;
   Report report_;
   enum class Phase : std::uint8_t { idle, waiting, running };
   Phase phase_ = Phase::idle;
   bool again_ = false;
-  std::vector<std::string> namespaces_;  ///< namespaces still to be checked
-  std::uint64_t count_ = 0;
-  std::string problem_;
+  std::shared_ptr<StaleUdpSocketCloser*> self_ = std::make_shared<StaleUdpSocketCloser*>(this);
+  std::jthread thread_;  ///< last: it uses the others
 };
 
 }  // namespace lb::agent

@@ -1,12 +1,16 @@
-// The methods to close connected UDP sockets on this kernel when their backend is removed.
+// The methods by which connected UDP sockets leave a backend that is removed, on this kernel.
 #pragma once
 
 namespace lb::agent {
 
-/// Iterators over UDP sockets, as descriptors that the caller owns; -1: none.
+/// Descriptors that the caller owns; -1: none.
 struct UdpCleanup {
-  int destroys = -1;  ///< the iterator that destroys sockets
-  int finds = -1;     ///< else the iterator that lists sockets for sock_diag to destroy
+  int finds = -1;     ///< the iterator over sockets' storage that lists those of backends that are gone
+  int sockets = -1;   ///< the map of that storage
+  int lists = -1;     ///< without `finds`: the iterator over a namespace's UDP sockets that lists them
+  int destroys = -1;  ///< the iterator over a namespace's UDP sockets that ends them
+  bool ends_by_diag = false;  ///< whether sock_diag can end a socket
+  bool reconnects = false;    ///< whether we can connect a process's socket in its place
 };
 
 }  // namespace lb::agent

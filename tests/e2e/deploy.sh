@@ -129,8 +129,9 @@ start_container() {
 	arguments=("${arguments[@]/#--cgroup=\/host\/cgroup/--cgroup=\/host\/cgroup\/$LAB}")
 	capabilities=$(jq -r '.spec.template.spec.containers[0].securityContext.capabilities.add | join(",")' "$LAB_DIR/daemonset.json")
 	case ${1:-whole} in
-	no-namespaces) namespaces=() ;;
+	no-namespaces) namespaces=() capabilities=${capabilities/,SYS_PTRACE/} ;; # by which those of processes are seen
 	no-capability) capabilities=${capabilities/,SYS_ADMIN/} ;;
+	no-ptrace) capabilities=${capabilities/,SYS_PTRACE/} ;;
 	esac
 	printf 'as the DaemonSet says: sluice %s\n' "${arguments[*]}"
 	lab_start node agent.log env -i KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 "${environment[@]}" \
@@ -160,7 +161,7 @@ is_alive() {
 
 # ---- Connected UDP sockets of pods (SEM-46). ----
 
-# dns_is SERVING: a UDP service with one endpoint, the lab's pod.
+# dns_is SERVING [ADDRESS]: a UDP service with one endpoint.
 dns_is() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -173,7 +174,7 @@ dns_is() {
 		metadata: {name: dns-by-hand, namespace: default, labels: {kubernetes.io/service-name: dns}}
 		addressType: IPv4
 		ports: [{name: dns, protocol: UDP, port: 5353}]
-		endpoints: [{addresses: [10.244.2.10], nodeName: worker-a, conditions: {ready: $1, serving: $1, terminating: false}}]
+		endpoints: [{addresses: [${2:-10.244.2.10}], conditions: {ready: $1, serving: $1, terminating: false}}]
 	YAML
 }
 
@@ -185,20 +186,24 @@ lacks_not() { ! lacks "$1"; }
 late_pod() {
 	lab_guest
 	# shellcheck disable=SC2016  # expanded inside
-	lab_start client "connected-guest.log" bash -c 'echo $$ >"$1/pod/cgroup.procs" && exec nsenter --net="/run/netns/$2-guest" python3 "$3" 10.96.0.11 53' \
+	lab_start client "connected-guest.log" bash -c 'echo $$ >"$1/pod/cgroup.procs" && exec nsenter --net="/run/netns/$2-guest" python3 "$3" --as-user 10.96.0.11 53' \
 		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/lib/connected_udp.py"
 }
 
-pods_are_told() {
+pods_go_on_and_are_told() {
 	local who
 	dns_is true
 	lab_wait 10 lab_ask pod udp 10.96.0.11 53 || die "the service of datagrams is not served"
-	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/lib/connected_udp.py" 10.96.0.11 53
+	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/lib/connected_udp.py" --as-user 10.96.0.11 53
 	late_pod
 	for who in pod guest; do
-		lab_wait 5 grep -q '^answered' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
+		lab_wait 5 grep -q '^answered web-a' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
 	done
-	lab_wait 5 lacks_not 'UDP sockets.*not ended' || die "status says that sockets cannot be ended: $(without)"
+	lab_wait 5 lacks_not 'UDP sockets' || die "status says that sockets cannot be connected again or ended: $(without)"
+	dns_is true 10.244.3.10
+	for who in pod guest; do
+		lab_wait 10 grep -q '^answered web-b' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who does not go on: $(cat "$LAB_DIR/connected-$who.log")"
+	done
 	dns_is false
 	for who in pod guest; do
 		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who got no error: $(cat "$LAB_DIR/connected-$who.log")"
@@ -206,7 +211,7 @@ pods_are_told() {
 	done
 }
 
-# reports_unended LESS WORDS: checks what status reports if the container has less than the DaemonSet specifies.
+# reports_unended LESS WORDS: checks what status reports of connected UDP sockets if the container has less than the DaemonSet specifies.
 reports_unended() {
 	start_container "$1"
 	lab_wait 30 lacks "$2" || die "status does not say '$2': $(without)"
@@ -227,15 +232,16 @@ cluster_pods
 [[ $(close_wait) != 3600 ]] || die "SEM-55: conntrack is as the agent would have it before there is one"
 make_image
 reports_unended no-capability 'CAP_SYS_ADMIN: connected UDP sockets of pods are not ended'
+reports_unended no-ptrace 'socket-reconnect absent: UDP sockets ended'
 reports_unended no-namespaces 'sight of 1 network namespaces in /run/netns: their connected UDP sockets are not ended'
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
 becomes "the liveness probe" alive is_alive
 LAB_PINS=$LAB_PINS/sluice becomes "traffic" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 [[ $(close_wait) == 3600 ]] || die "SEM-55: conntrack's settings are not written: $(grep conntrack "$LAB_DIR/agent.log")"
-[[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000201000 ]] ||
-	die "REL-54: other capabilities than BPF, NET_ADMIN, PERFMON and SYS_ADMIN"
-pods_are_told
+[[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000281004 ]] ||
+	die "REL-54: other capabilities than BPF, DAC_READ_SEARCH, NET_ADMIN, PERFMON, SYS_ADMIN and SYS_PTRACE"
+pods_go_on_and_are_told
 [[ $(LAB_PINS=$LAB_PINS/sluice lab_sluice status -o json | jq -r .uplinks) == *"eth0 ("* ]] ||
 	die "status does not say why its uplinks are some: $(LAB_PINS=$LAB_PINS/sluice lab_sluice status)"
 [[ -s $LAB_DIR/state/api-servers ]] || die "the API servers' addresses are not kept"

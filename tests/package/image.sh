@@ -74,7 +74,7 @@ containerd_down() {
 
 # run ID WORD...: runs a container of the image as the DaemonSet does, with a read-only root.
 run() {
-	ctr run --rm --read-only --snapshotter native --net-host --cap-add CAP_BPF --cap-add CAP_NET_ADMIN --cap-add CAP_PERFMON --cap-add CAP_SYS_ADMIN \
+	ctr run --rm --read-only --snapshotter native --net-host --cap-add CAP_BPF --cap-add CAP_DAC_READ_SEARCH --cap-add CAP_NET_ADMIN --cap-add CAP_PERFMON --cap-add CAP_SYS_ADMIN --cap-add CAP_SYS_PTRACE \
 		--mount "type=bind,src=$LAB_PINS,dst=/sys/fs/bpf,options=rbind:rw" \
 		--mount "type=bind,src=$(cgroup_root),dst=/host/cgroup,options=rbind:ro" \
 		--mount "type=bind,src=$LAB_MANIFESTS,dst=/etc/sluice,options=rbind:ro" "$NAME" "$@"

@@ -30,10 +30,11 @@ imagePullSecrets:
 runAsUser: 0
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
-# SYS_ADMIN to end connected UDP sockets in pods' network namespaces (setns), and to look up programs and maps by their ids.
+# SYS_ADMIN to look up programs and maps by their ids, and to find connected UDP sockets in pods' network namespaces (setns);
+# SYS_PTRACE and DAC_READ_SEARCH to connect those again.
 capabilities:
   drop: [ALL]
-  add: [BPF, NET_ADMIN, PERFMON, SYS_ADMIN]
+  add: [BPF, DAC_READ_SEARCH, NET_ADMIN, PERFMON, SYS_ADMIN, SYS_PTRACE]
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
@@ -74,7 +75,7 @@ image: {{ include "sluice.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 resources:
   requests: {cpu: 10m, memory: 32Mi}
-securityContext: {{ include "sluice.security" . | nindent 2 }}
+securityContext: {{ include "sluice.security" . | replace "DAC_READ_SEARCH, " "" | replace ", SYS_PTRACE" "" | nindent 2 }}
 volumeMounts:
   - {name: bpf, mountPath: /sys/fs/bpf}
 {{- end -}}

@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 
-CAPABILITIES = {"NET_ADMIN": 12, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
+CAPABILITIES = {"DAC_READ_SEARCH": 2, "NET_ADMIN": 12, "SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
 LAST_CAPABILITY = int(open("/proc/sys/kernel/cap_last_cap").read())
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 1, 32, 4096, 16384, 1 << 18, 1 << 19
 CLONE_NEWNS = 0x20000

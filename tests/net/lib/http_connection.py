@@ -1,8 +1,9 @@
 """Sends ten requests a second on one HTTP connection, all of which the same backend must answer.
-usage: http_connection.py ADDRESS PORT DIRECTORY. While DIRECTORY/pause exists, no request is sent; when DIRECTORY/stop appears, it prints
+usage: http_connection.py ADDRESS PORT DIRECTORY. Makes DIRECTORY/connected-PID once it is connected. While DIRECTORY/pause exists, no request is sent; when DIRECTORY/stop appears, it prints
 the number of responses. Another backend or a broken connection is an error."""
 
 import http.client
+import os
 import pathlib
 import sys
 import time
@@ -11,6 +12,7 @@ address, port, directory = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[
 connection = http.client.HTTPConnection(address, port, timeout=5)
 connection.connect()
 connection.auto_open = False
+(directory / f"connected-{os.getpid()}").touch()
 first, count = None, 0
 while not (directory / "stop").exists():
     time.sleep(0.1)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,15 @@ std::string await_local_route(const std::string& address) {
 
 std::string await_carrier(const std::string& device) {
   return await(fmt::format("ip link show {} | grep -q \"state UP\"", device));
+}
+
+void allow_descriptors(std::size_t count) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit = {std::max<rlim_t>(limit.rlim_cur, count), std::max<rlim_t>(limit.rlim_max, count)};
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    fail("cannot raise the limit of descriptors");
+  }
 }
 
 Namespace Namespace::current() {

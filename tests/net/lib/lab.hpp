@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -23,6 +24,9 @@ void shell(const std::string& command);
 /// A shell command that waits until a device has the carrier of its peer. A worker notices it, on a busy
 /// machine long after the peer is up, and until then the kernel drops what the device is to send.
 [[nodiscard]] std::string await_carrier(const std::string& device);
+
+/// Lets this process have that many descriptors.
+void allow_descriptors(std::size_t count);
 
 /// A network namespace that the calling thread can enter.
 class Namespace {

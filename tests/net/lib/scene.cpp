@@ -82,26 +82,28 @@ Raw raw_of(int family, const End& where) {
   return raw;
 }
 
-End end_of(const Raw& raw) {
+End end_of(const Raw& raw) { return test::end_of(raw.storage); }
+
+int error_of(long result) { return result < 0 ? errno : 0; }
+
+}  // namespace
+
+End end_of(const sockaddr_storage& raw) {
   End where;
-  if (raw.storage.ss_family == AF_INET) {
+  if (raw.ss_family == AF_INET) {
     sockaddr_in in{};
-    std::memcpy(&in, &raw.storage, sizeof(in));
+    std::memcpy(&in, &raw, sizeof(in));
     where.address = *k8s::Address::parse("0.0.0.0");
     std::memcpy(where.address.bytes.data() + 12, &in.sin_addr, 4);
     where.port = ntohs(in.sin_port);
   } else {
     sockaddr_in6 in{};
-    std::memcpy(&in, &raw.storage, sizeof(in));
+    std::memcpy(&in, &raw, sizeof(in));
     std::memcpy(where.address.bytes.data(), &in.sin6_addr, 16);
     where.port = ntohs(in.sin6_port);
   }
   return where;
 }
-
-int error_of(long result) { return result < 0 ? errno : 0; }
-
-}  // namespace
 
 End end(const std::string& address, std::uint16_t port) {
   const auto parsed = k8s::Address::parse(address);

@@ -25,6 +25,8 @@ struct End {
 
 [[nodiscard]] End end(const std::string& address, std::uint16_t port);
 [[nodiscard]] std::string text(const End& where);
+/// An address as the kernel writes it.
+[[nodiscard]] End end_of(const sockaddr_storage& raw);
 
 struct BackendSpec {
   std::uint32_t id = 0;

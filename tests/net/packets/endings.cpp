@@ -1,26 +1,26 @@
 // What live flows and sockets do when their backend or their service is removed: TCP drains, UDP changes to
-// another backend within a second, connected UDP sockets get an error (SEM-45 to SEM-48, SEM-94, REL-8 to
-// REL-10, REL-71).
+// another backend within a second, connected UDP sockets get an error if nobody connects them (SEM-45 to
+// SEM-48, SEM-94, REL-8 to REL-10, REL-71, REL-161).
+#include <bpf/bpf.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <boost/asio/io_context.hpp>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "agent/attach/stale_udp_socket_closer.hpp"
-#include "agent/netlink/netns.hpp"
 #include "tests/net/lib/talk.hpp"
+#include "tests/net/lib/udp_round.hpp"
 
 namespace lb::test {
 namespace {
@@ -195,80 +195,53 @@ TEST_CASE("SEM-45 a UDP flow that --forwarding stack makes two of goes on as lon
   }
 }
 
-// ---- Sockets that no packet hook sees. ----
+// ---- Connected UDP sockets, where they are not connected again (sockets/reconnected.cpp). ----
 
 namespace {
 
 using Names = std::vector<std::string>;
 
-/// The datapath with socket programs, one service with two UDP backends at the node's own addresses, and the
-/// cleanup of UDP sockets.
+/// The datapath with socket programs, but without pods' devices, one service with two UDP backends at the
+/// node's own addresses, and the cleanup of UDP sockets.
 struct SocketScene : PodScene {
   explicit SocketScene(const Names& without = {}) : PodScene(Wiring::routed) {
     options.sockets = agent::SocketScope::all;
+    options.without.emplace_back("socket-reconnect");
     options.without.insert(options.without.end(), without.begin(), without.end());
     REQUIRE(attach().failure().empty());
     writer.emplace(lab.pins());
   }
 
-  /// Runs one round of the UDP cleanup as the agent does; returns how many sockets it ended. Fails if no
-  /// round was reported.
+  /// Runs a round, and returns how many sockets it ended. Fails if it left any, or connected one.
   std::uint64_t end_sockets() const {
-    boost::asio::io_context context;
-    std::optional<std::uint64_t> reported;
-    agent::StaleUdpSocketCloser sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
-                                        [&](std::uint64_t count, const std::string& problem) {
-                                          CHECK(problem == std::string());
-                                          reported = count;
-                                        });
-    sockets.check_soon();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!reported && std::chrono::steady_clock::now() < deadline &&
-           context.run_one_for(std::chrono::seconds(1)) > 0) {
-    }
-    REQUIRE(reported);
-    return *reported;
+    const auto round = udp_round(*this);
+    CHECK(round.reconnected == 0);
+    CHECK(round.problem == std::string());
+    CHECK(round.left == 0);
+    return round.ended;
   }
 
-  /// Starts a process in the pod's network namespace, and waits until the namespace is found by it.
-  [[nodiscard]] Running occupy_pod() const {
-    auto sleeper = client.start("exec sleep 600");
-    const auto is_found = [own = client.space().path()] {
-      return std::ranges::any_of(agent::network_namespaces(), [&](const std::string& file) {
-        std::error_code gone;
-        return std::filesystem::equivalent(file, own, gone);
-      });
-    };
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    while (!is_found() && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    REQUIRE(is_found());
-    return sleeper;
-  }
+  [[nodiscard]] Running occupy_pod() const { return occupy(client); }
 
-  [[nodiscard]] bool uses_iterator() const { return datapath->udp_cleanup().destroys >= 0; }
-  [[nodiscard]] bool uses_sock_diag() const { return datapath->udp_cleanup().finds >= 0; }
+  [[nodiscard]] bool ends_by_iterator() const { return datapath->udp_cleanup().destroys >= 0; }
+  [[nodiscard]] bool ends_by_sock_diag() const { return datapath->udp_cleanup().ends_by_diag; }
 
   std::optional<Writer> writer;
 };
 
-/// SO_ERROR.
-int pending_error(const Socket& socket) {
-  int error = 0;
-  socklen_t size = sizeof(error);
-  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
-}
+/// The ways to end sockets: by sock_diag and the iterator, by sock_diag alone, by the iterator alone.
+Names ways_to_end() { return GENERATE(Names{}, Names{"socket-destroy"}, Names{"sock-diag"}); }
 
 }  // namespace
 
 TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in pods' namespaces too") {
-  const auto without = GENERATE(Names{}, Names{"socket-destroy"});
+  const auto without = ways_to_end();
   SocketScene scene(without);
-  INFO((without.empty() ? "by the iterator" : "by sock_diag"));
-  REQUIRE(scene.uses_iterator() != scene.uses_sock_diag());
-  CHECK((without.empty() || scene.uses_sock_diag()));
+  INFO("without " << (without.empty() ? "nothing" : without.front()));
+  CHECK(scene.ends_by_sock_diag() == (without != Names{"sock-diag"}));
+  if (!scene.ends_by_sock_diag() && !scene.ends_by_iterator()) {
+    return;  // before Linux 6.5
+  }
   const auto sleeper = scene.occupy_pod();
   for (const int family : {AF_INET, AF_INET6}) {
     INFO(family_text(family));
@@ -293,7 +266,10 @@ TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in
 }
 
 TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there is one") {
-  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  SocketScene scene(ways_to_end());
+  if (!scene.ends_by_sock_diag() && !scene.ends_by_iterator()) {
+    return;
+  }
   const auto node = Host::here();
   const auto sleeper = scene.occupy_pod();
   for (const int family : {AF_INET, AF_INET6}) {
@@ -332,7 +308,10 @@ TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there i
 }
 
 TEST_CASE("SEM-46 connected UDP sockets are ended when another service, or none, has their frontend") {
-  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  SocketScene scene(ways_to_end());
+  if (!scene.ends_by_sock_diag() && !scene.ends_by_iterator()) {
+    return;
+  }
   const bool passes = GENERATE(true, false);
   const auto node = Host::here();
   const auto sleeper = scene.occupy_pod();
@@ -372,12 +351,17 @@ TEST_CASE("SEM-46 a kernel that cannot end sockets is reported") {
   SocketScene scene({"socket-destroy", "sock-diag"});
   const std::string missing = scene.datapath->page().read().missing;
   CHECK(missing.find("sock-diag off: UDP sockets not ended") != std::string::npos);
-  CHECK_FALSE((scene.uses_iterator() || scene.uses_sock_diag()));
+  CHECK_FALSE((scene.ends_by_iterator() || scene.ends_by_sock_diag()));
+  CHECK(scene.datapath->udp_cleanup().finds < 0);
+  CHECK(scene.datapath->udp_cleanup().lists < 0);
 }
 
 TEST_CASE(
     "REL-71 sockets that are unconnected, untranslated or connected to a serving backend are left alone") {
-  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  SocketScene scene(ways_to_end());
+  if (!scene.ends_by_sock_diag() && !scene.ends_by_iterator()) {
+    return;
+  }
   const auto made = offer(*scene.writer, AF_INET, LB_UDP);
   const auto here = serve_at(scene.server, SOCK_DGRAM, made.here.where);
   const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere.where);
@@ -397,6 +381,128 @@ TEST_CASE(
   CHECK(elsewhere.receive());
   CHECK(direct.send("still there?") == 0);
   CHECK(serving.send("still there?") == 0);
+}
+
+namespace {
+
+/// How often the kernel ran a program while `act` ran.
+std::uint64_t runs_of(int program, const std::function<void()>& act) {
+  const auto count = [program] {
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof(info);
+    REQUIRE(bpf_prog_get_info_by_fd(program, &info, &size) == 0);
+    return info.run_cnt;
+  };
+  const maps::Fd counting(bpf_enable_stats(BPF_STATS_RUN_TIME));
+  REQUIRE(counting);
+  const auto before = count();
+  act();
+  return count() - before;
+}
+
+/// A network namespace that is found by a process, and whose sockets reach any address.
+struct Pod {
+  Pod() : sleeper(occupy(host)) { host.run("ip route add default dev lo"); }
+  Host host;
+  Running sleeper;
+  std::vector<Socket> sockets;
+};
+
+}  // namespace
+
+TEST_CASE("REL-161 SEM-46 ending sockets costs passes and the sockets that are ended, in their namespaces") {
+  constexpr std::size_t many = 12'000;
+  constexpr std::size_t pod_count = 50;
+  constexpr std::size_t hit_pods = 5;
+  constexpr std::size_t lost_of_each = 20;
+  allow_descriptors(many + 4096);
+  SocketScene scene;
+  if (scene.datapath->udp_cleanup().finds < 0) {
+    return;  // the kernel lets no program iterate over sockets' storage
+  }
+  const auto made = offer(*scene.writer, AF_INET, LB_UDP);
+  const auto other = end("10.96.0.2", port);
+  scene.writer->service(2, {{3, made.elsewhere.where}});
+  scene.writer->frontend(other, LB_UDP, 2);
+  std::vector<std::unique_ptr<Pod>> pods;
+  std::size_t failed = 0;
+  for (std::size_t at = 0; at < pod_count; ++at) {
+    auto& pod = *pods.emplace_back(std::make_unique<Pod>());
+    for (std::size_t count = 0; count < many / pod_count; ++count) {
+      pod.sockets.push_back(pod.host.socket(AF_INET, SOCK_DGRAM));
+      const bool is_lost = at < hit_pods && count < lost_of_each;
+      failed += pod.sockets.back().connect(is_lost ? made.where : other) == 0 ? 0U : 1U;
+    }
+  }
+  REQUIRE(failed == 0);
+  end_backend(*scene.writer, made.here, {made.elsewhere});
+  agent::UdpRound round;
+  const auto runs = runs_of(scene.datapath->udp_cleanup().finds, [&] { round = udp_round(scene); });
+  CHECK(round.ended == hit_pods * lost_of_each);
+  CHECK(round.passes == 2);
+  CHECK(round.entered == hit_pods);
+  CHECK(round.walked == 0);
+  CHECK(runs >= round.passes * many);
+  CHECK(runs <= round.passes * (many + many / 100));  // some runs say that a part or the pass is over
+  CHECK(round.left == 0);
+  CHECK(round.problem == std::string());
+  for (std::size_t at = 0; at < pod_count; ++at) {
+    CHECK((pending_error(pods[at]->sockets.front()) == ECONNABORTED) == (at < hit_pods));
+    CHECK(pending_error(pods[at]->sockets.back()) == 0);
+  }
+}
+
+TEST_CASE("REL-161 of sockets that share addresses and ports each is ended, and the others stay") {
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  const auto made = offer(*scene.writer, AF_INET, LB_UDP);
+  const auto local = end(names(AF_INET).node, 5353);
+  const auto shared = [&] {
+    auto socket = Host::here().socket(AF_INET, SOCK_DGRAM);
+    const int on = 1;
+    REQUIRE(::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0);
+    REQUIRE(socket.bind(local) == 0);
+    return socket;
+  };
+  const std::array lost = {shared(), shared(), shared()};
+  for (const auto& socket : lost) {
+    REQUIRE(socket.connect(made.where) == 0);
+  }
+  end_backend(*scene.writer, made.here, {made.elsewhere});
+  SECTION("all of them lost their backend") { CHECK(scene.end_sockets() == lost.size()); }
+  SECTION("one of them talks directly, and is found first") {
+    const auto direct = shared();
+    REQUIRE(direct.connect(made.here.where) == 0);
+    const auto round = udp_round(scene);
+    CHECK(round.ended + round.left == lost.size());
+    CHECK((round.left == 0 || !scene.ends_by_iterator()));
+    CHECK(pending_error(direct) == 0);
+  }
+  for (const auto& socket : lost) {
+    CHECK((!scene.ends_by_iterator() || pending_error(socket) == ECONNABORTED));
+  }
+}
+
+TEST_CASE("REL-161 sockets in a network namespace to which nothing leads are left, and reported") {
+  SocketScene scene(ways_to_end());
+  if (scene.datapath->udp_cleanup().finds < 0) {
+    return;  // without a pass over storage such sockets are not seen
+  }
+  const auto made = offer(*scene.writer, AF_INET, LB_UDP);
+  const auto node = Host::here().socket(AF_INET, SOCK_DGRAM);
+  const auto pod = scene.client.socket(AF_INET, SOCK_DGRAM);
+  REQUIRE(node.connect(made.where) == 0);
+  REQUIRE(pod.connect(made.where) == 0);
+  end_backend(*scene.writer, made.here, {made.elsewhere});
+  const auto round = udp_round(scene);
+  CHECK(round.ended == 1);
+  CHECK(round.left == 1);
+  CHECK(round.passes == 2);
+  CHECK(round.problem == "neither a process nor a file in /run/netns leads to some namespaces");
+  CHECK(pending_error(node) == ECONNABORTED);
+  CHECK(pending_error(pod) == 0);
+  const auto sleeper = scene.occupy_pod();
+  CHECK(scene.end_sockets() == 1);
+  CHECK(pending_error(pod) == ECONNABORTED);
 }
 
 }  // namespace lb::test

@@ -314,6 +314,11 @@ TEST_CASE("every outcome of a socket call is reached") {
     CHECK(client.connect(service) == 0);
     CHECK(client.peer() == service);
     static_cast<void>(client.connect(end("10.1.0.2", backend_port)));
+    const auto claimed = end("10.1.0.2", 4000);
+    const Socket sender(AF_INET, SOCK_DGRAM);
+    CHECK(sender.send_to(claimed, "unrelated") == 0);
+    stage.writer->frontend(claimed, LB_UDP, web, LB_EXTERNAL_IP);
+    static_cast<void>(sender.send_to(claimed, "direct"));
     shell("echo 64 > /proc/sys/net/core/optmem_max");
     CHECK(Socket(AF_INET, SOCK_DGRAM).connect(service) == 0);
     stage.writer->service(web, {});
