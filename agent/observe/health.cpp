@@ -48,7 +48,9 @@ void Health::applied(Moment now) {
 
 bool Health::overdue(Moment now) const { return queued_ && now.steady - queued_->steady >= overdue_after; }
 
-bool Health::healthy(Moment now) const { return ready() && !overdue(now); }
+bool Health::healthy(Moment now) const {
+  return ready() && !overdue(now) && uplinks_ == UplinkService::served;
+}
 
 /// The current time while changes are not overdue, as in kube-proxy; else the last time at which all were
 /// written.

@@ -25,6 +25,9 @@ struct Moment {
 /// the Node yet.
 enum class NodeEligibility : std::uint8_t { eligible, leaving, unknown };
 
+/// Whether packets from outside are served. `refused`: the kernel refuses the programs for them.
+enum class UplinkService : std::uint8_t { served, refused };
+
 class Health {
  public:
   /// A change that has waited this long to be written makes the agent unhealthy: twice kube-proxy's sync
@@ -38,6 +41,8 @@ class Health {
   /// (SEM-63).
   void applied(Moment now);
   void eligibility(NodeEligibility value) { eligibility_ = value; }
+  /// While refused, the node is unhealthy, so that load balancers use others (REL-131).
+  void uplinks(UplinkService value) { uplinks_ = value; }
 
   [[nodiscard]] bool ready() const { return applied_.has_value(); }
   [[nodiscard]] bool healthy(Moment now) const;
@@ -55,6 +60,7 @@ class Health {
   std::optional<Moment> queued_;   ///< the oldest change not yet written
   std::optional<Moment> applied_;  ///< the last applied()
   NodeEligibility eligibility_ = NodeEligibility::eligible;
+  UplinkService uplinks_ = UplinkService::served;
 };
 
 }  // namespace lb::agent

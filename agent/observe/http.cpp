@@ -15,11 +15,13 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <deque>
+#include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "agent/base/error.hpp"
+#include "agent/observe/connection_pool.hpp"
 #include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
@@ -101,34 +103,39 @@ std::string listen_text(const Listen& listen) { return k8s::host_port(listen.add
 /// Shared with the coroutines, so that it lives as long as the last of them.
 struct HttpServer::State {
   State(tcp::acceptor listening, HttpHandler answer, HttpLimits bounds)
-      : acceptor(std::move(listening)), handler(std::move(answer)), limits(bounds) {}
+      : acceptor(std::move(listening)), handler(std::move(answer)), limits(std::move(bounds)) {
+    if (!limits.pool) limits.pool = std::make_shared<ConnectionPool>(limits.connections);
+  }
 
   tcp::acceptor acceptor;
   HttpHandler handler;
   HttpLimits limits;
-  std::deque<std::weak_ptr<Stream>> streams;  ///< oldest first
+  std::set<std::weak_ptr<Stream>, std::owner_less<>> streams;  ///< open ones
 
   static asio::awaitable<void> accept(std::shared_ptr<State> self);
-  static asio::awaitable<void> serve(std::shared_ptr<State> self, std::shared_ptr<Stream> stream);
+  static asio::awaitable<void> serve(std::shared_ptr<State> self, std::shared_ptr<Stream> stream,
+                                     ConnectionPool::Place place);
   static asio::awaitable<bool> answer(std::shared_ptr<State> self, std::shared_ptr<Stream> stream,
                                       std::shared_ptr<beast::flat_buffer> buffer);
   static asio::awaitable<bool> send(std::shared_ptr<State> self, std::shared_ptr<Stream> stream, Reply reply);
 
-  void admit(const std::shared_ptr<Stream>& stream);
+  [[nodiscard]] ConnectionPool::Place admit(const std::shared_ptr<Stream>& stream);
   [[nodiscard]] Reply reply_to(const Request& request) const;
 };
 
-/// Closes the oldest connection at the limit, so that a probe is served although others hold connections
+/// At the limit another connection is closed, so that a probe is served although others hold connections
 /// open.
-void HttpServer::State::admit(const std::shared_ptr<Stream>& stream) {
-  std::erase_if(streams, [](const auto& other) { return other.expired(); });
-  if (streams.size() >= limits.connections) {
-    if (const auto oldest = streams.front().lock()) {
-      oldest->close();
+ConnectionPool::Place HttpServer::State::admit(const std::shared_ptr<Stream>& stream) {
+  beast::error_code error;
+  const auto address = stream->socket().remote_endpoint(error).address();
+  const auto bytes = [](const auto& each) { return client_of(each.data(), each.size()); };
+  const auto client = address.is_v4() ? bytes(address.to_v4().to_bytes()) : bytes(address.to_v6().to_bytes());
+  streams.insert(stream);
+  return limits.pool->admit(client, [weak = std::weak_ptr<Stream>(stream)] {
+    if (const auto open = weak.lock()) {
+      open->close();
     }
-    streams.pop_front();
-  }
-  streams.push_back(stream);
+  });
 }
 
 Reply HttpServer::State::reply_to(const Request& request) const {
@@ -174,7 +181,8 @@ asio::awaitable<bool> HttpServer::State::answer(std::shared_ptr<State> self, std
   co_return co_await send(self, stream, std::move(reply));
 }
 
-asio::awaitable<void> HttpServer::State::serve(std::shared_ptr<State> self, std::shared_ptr<Stream> stream) {
+asio::awaitable<void> HttpServer::State::serve(std::shared_ptr<State> self, std::shared_ptr<Stream> stream,
+                                               ConnectionPool::Place /*place*/) {
   const auto buffer = std::make_shared<beast::flat_buffer>(self->limits.header_bytes);
   bool more = true;
   while (more) {
@@ -182,6 +190,7 @@ asio::awaitable<void> HttpServer::State::serve(std::shared_ptr<State> self, std:
   }
   beast::error_code ignored;
   stream->socket().shutdown(tcp::socket::shutdown_send, ignored);
+  self->streams.erase(stream);
 }
 
 asio::awaitable<void> HttpServer::State::accept(std::shared_ptr<State> self) {
@@ -199,8 +208,7 @@ asio::awaitable<void> HttpServer::State::accept(std::shared_ptr<State> self) {
       continue;
     }
     const auto stream = std::make_shared<Stream>(std::move(socket));
-    self->admit(stream);
-    asio::co_spawn(self->acceptor.get_executor(), serve(self, stream), asio::detached);
+    asio::co_spawn(self->acceptor.get_executor(), serve(self, stream, self->admit(stream)), asio::detached);
   }
 }
 
@@ -211,13 +219,13 @@ boost::system::result<std::unique_ptr<HttpServer>> HttpServer::open(asio::io_con
   if (!acceptor) {
     return acceptor.error();
   }
-  auto state = std::make_shared<State>(std::move(*acceptor), std::move(handler), limits);
+  auto state = std::make_shared<State>(std::move(*acceptor), std::move(handler), std::move(limits));
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 std::unique_ptr<HttpServer> HttpServer::open_or_throw(asio::io_context& context, const Listen& listen,
                                                       HttpHandler handler, HttpLimits limits) {
-  auto opened = open(context, listen, std::move(handler), limits);
+  auto opened = open(context, listen, std::move(handler), std::move(limits));
   if (!opened) {
     throw StartError(fmt::format("cannot listen on {} ({})", listen_text(listen), opened.error().message()),
                      "end what uses it, or choose another address with --health or --metrics");

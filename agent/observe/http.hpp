@@ -20,6 +20,8 @@ class io_context;
 
 namespace lb::agent {
 
+class ConnectionPool;
+
 /// The permitted methods.
 enum class HttpMethods : std::uint8_t { read_only, any };
 /// Whether an IPv6 address without a zone, such as "[::]", also listens for IPv4.
@@ -47,7 +49,9 @@ struct HttpLimits {
   std::chrono::milliseconds write{10'000};  ///< for a whole response
   std::uint32_t header_bytes = 8192;
   std::uint32_t body_bytes = 0;  ///< limit of a request's body, which is read and discarded
-  std::size_t connections = 64;  ///< one more connection closes the oldest
+  std::size_t connections = 64;  ///< at one more, the client with most of them loses its oldest
+  /// Shared with other servers, instead of `connections`; nullptr: none.
+  std::shared_ptr<ConnectionPool> pool = nullptr;
   HttpMethods methods = HttpMethods::read_only;
   HttpFamilies families = HttpFamilies::both;
 };

@@ -78,6 +78,7 @@ Histogram::BucketBoundaries programming_buckets() {
 
 struct Metrics::State {
   Registry registry;
+  bool published = false;  ///< since the last stamp of last_sync
   std::array<Histogram*, 2> sync =
       histogram_by_family(registry, "kubeproxy_sync_proxy_rules_duration_seconds",
                           "Time to write one batch of changes to the maps", sync_buckets());
@@ -161,6 +162,12 @@ struct Metrics::State {
                           .Help("1 while --drop-unallocated is without effect because of kube-proxy's rules")
                           .Register(registry)
                           .Add({});
+  prometheus::Family<Gauge>& programs_refused =
+      BuildGauge()
+          .Name("sluice_programs_refused")
+          .Help(
+              "1 for each program that the kernel refuses: loaded without these features, or left out (none)")
+          .Register(registry);
   prometheus::Family<Gauge>& ports_waiting =
       BuildGauge()
           .Name("sluice_ports_waiting")
@@ -206,6 +213,7 @@ void Metrics::changed(Subject what, std::chrono::system_clock::time_point now) {
 void Metrics::published(Sync sync, std::chrono::steady_clock::duration took) {
   const double seconds = std::chrono::duration<double>(took).count();
   state_->publish.Observe(seconds);
+  state_->published = true;
   for (auto* histograms : {&state_->sync, sync == Sync::full ? &state_->full : &state_->partial}) {
     for (auto* histogram : *histograms) {
       histogram->Observe(seconds);
@@ -214,7 +222,11 @@ void Metrics::published(Sync sync, std::chrono::steady_clock::duration took) {
   in_sync();
 }
 
+/// A stamp must not be later than the effect: between a write and this call the agent may do other work. So
+/// only the first call after a write, or after a change that needed none, counts.
 void Metrics::synced(std::chrono::system_clock::time_point now) {
+  const bool is_stamped = state_->last_sync[0]->Value() > state_->last_queued[0]->Value();
+  if (!std::exchange(state_->published, false) && is_stamped) return;
   for (auto* gauge : state_->last_sync) {
     gauge->Set(unix_seconds(now));
   }
@@ -254,6 +266,10 @@ void Metrics::probed(Probe probe, unsigned status) {
 }
 
 void Metrics::kube_proxy(KubeProxy rules) { state_->kube_proxy.Set(rules == KubeProxy::present ? 1 : 0); }
+
+void Metrics::program_refused(const std::string& program, const std::string& without) {
+  state_->programs_refused.Add({{"program", program}, {"without", without}}).Set(1);
+}
 
 void Metrics::ports_waiting(const std::string& server, std::size_t count) {
   state_->ports_waiting.Add({{"server", server}}).Set(static_cast<double>(count));

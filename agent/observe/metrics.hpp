@@ -54,6 +54,9 @@ class Metrics {
   /// Sets whether kube-proxy's rules exist.
   void kube_proxy(KubeProxy rules);
 
+  /// The kernel refuses a program: it is loaded without the named features, or left out if none is named.
+  void program_refused(const std::string& program, const std::string& without);
+
   /// Another process holds `count` ports of that server ("health", "metrics", "health-check").
   void ports_waiting(const std::string& server, std::size_t count);
 

@@ -16,7 +16,7 @@
 
 namespace lb::agent {
 
-/// A server that waits for its port.
+/// A server and its port.
 struct WaitingServer {
   std::string event;    ///< reason of the Event that reports it
   std::string problem;  ///< "cannot listen on 0.0.0.0:10256: Address already in use"
@@ -28,8 +28,17 @@ class Servers {
   /// listens later. All references must outlive this.
   Servers(boost::asio::io_context& context, const AgentOptions& options, Pages& pages, Metrics& metrics,
           std::function<void()> opened);
+  ~Servers() = default;
+  Servers(const Servers&) = delete;
+  Servers& operator=(const Servers&) = delete;
 
+  /// All servers, without a problem where one listens.
+  [[nodiscard]] std::vector<WaitingServer> all() const;
   [[nodiscard]] std::vector<WaitingServer> waiting() const;
+  /// Closes those on kube-proxy's own ports, 10256 and 10249, for which kube-proxy tries each five seconds.
+  /// One that nobody has taken after some seconds listens again.
+  void leave_to_kube_proxy();
+  void resume();
 
  private:
   struct Server {

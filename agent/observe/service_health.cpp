@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "k8s/objects/host_port.hpp"
+
 namespace lb::agent {
 namespace {
 
@@ -29,8 +31,14 @@ HttpResponse service_health(const HealthCheck& check, k8s::Family family, const 
   return response;
 }
 
-ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed)
-    : health_(health), clock_(std::move(clock)), open_(std::move(open)), report_(std::move(failed)) {}
+ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed,
+                             Opened opened, std::size_t most)
+    : health_(health),
+      clock_(std::move(clock)),
+      open_(std::move(open)),
+      report_(std::move(failed)),
+      opened_(std::move(opened)),
+      most_(most) {}
 
 /// Closes servers first: a port may move from one service to another.
 void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
@@ -50,15 +58,35 @@ void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Add
   }
 }
 
+// Those that listen stay: a new Service must not take another's port away.
 void ServiceHealth::open(const Listening& at) {
-  auto server = open_({at.address.text(), at.port}, [this, at](const HttpRequest&) { return answer(at); });
-  if (server) {
-    servers_[at] = std::move(*server);
-    failed_.erase(at);
-  } else if (failed_.insert(at).second) {
-    report_(checks_.at(at.service), fmt::format("cannot listen on its health-check node port {} of {}: {}",
-                                                at.port, at.address.text(), server.error().message()));
+  if (servers_.size() >= most_) {
+    return fail(at, fmt::format("{} such ports are open, which is the limit of this node", most_));
   }
+  auto server = open_({at.address.text(), at.port}, [this, at](const HttpRequest&) { return answer(at); });
+  if (!server) {
+    return fail(at, server.error().message());
+  }
+  servers_[at] = std::move(*server);
+  if (failed_.erase(at) != 0) opened_(checks_.at(at.service), place_of(at));
+}
+
+void ServiceHealth::fail(const Listening& at, const std::string& why) {
+  if (failed_.insert(at).second) {
+    report_({checks_.at(at.service), place_of(at),
+             fmt::format("cannot listen on its health-check node port {} of {}: {}", at.port,
+                         at.address.text(), why)});
+  }
+}
+
+std::string ServiceHealth::place_of(const Listening& at) {
+  return k8s::host_port(at.address.text(), at.port);
+}
+
+std::set<std::string> ServiceHealth::waiting_places() const {
+  std::set<std::string> places;
+  for (const auto& at : failed_) places.insert(place_of(at));
+  return places;
 }
 
 HttpResponse ServiceHealth::answer(const Listening& at) const {

@@ -24,11 +24,20 @@ namespace lb::agent {
 class ServiceHealth {
  public:
   using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
-  /// `why`: the port, its address and the kernel's error.
-  using Failed = std::function<void(const HealthCheck& check, const std::string& why)>;
+  /// A port on which it cannot listen.
+  struct Taken {
+    const HealthCheck& check;
+    std::string place;  ///< "10.0.0.10:30100"
+    std::string why;    ///< the port, its address and the kernel's error
+  };
+  using Failed = std::function<void(const Taken& port)>;
+  /// It listens on a port that was taken.
+  using Opened = std::function<void(const HealthCheck& check, const std::string& place)>;
 
-  /// `open` listens on a port; `failed` is called if it fails. All references must outlive this.
-  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);
+  /// `open` listens on a port; `failed` is called if it fails, or if `most` servers listen already. All
+  /// references must outlive this.
+  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed, Opened opened,
+                std::size_t most);
 
   /// Listens on the ports of `checks` at `addresses` (an unspecified address stands for all of its family),
   /// and closes all other servers. A failure is reported once, and retried by every call.
@@ -36,6 +45,8 @@ class ServiceHealth {
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
   /// Number of ports on which it cannot listen yet.
   [[nodiscard]] std::size_t waiting() const noexcept { return failed_.size(); }
+  /// Their places.
+  [[nodiscard]] std::set<std::string> waiting_places() const;
 
  private:
   struct Listening {
@@ -45,13 +56,17 @@ class ServiceHealth {
     auto operator<=>(const Listening&) const = default;
   };
 
+  [[nodiscard]] static std::string place_of(const Listening& at);
   void open(const Listening& at);
+  void fail(const Listening& at, const std::string& why);
   [[nodiscard]] HttpResponse answer(const Listening& at) const;
 
   const Health& health_;
   std::function<Moment()> clock_;
   Open open_;
   Failed report_;
+  Opened opened_;
+  std::size_t most_;  ///< servers
   HealthChecks checks_;
   std::vector<k8s::Address> addresses_;
   std::map<Listening, std::unique_ptr<HttpServer>> servers_;

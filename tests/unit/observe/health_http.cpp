@@ -175,9 +175,9 @@ TEST_CASE("connections held open do not keep a probe out") {
   CHECK(oldest.rest().empty());
 }
 
-/// Waits until the condition is true, as long as a slow machine may need.
-bool comes_true(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + 20s;
+/// Waits until the condition is true, by default as long as a slow machine may need.
+bool comes_true(const std::function<bool()>& condition, std::chrono::milliseconds within = 20s) {
+  const auto until = std::chrono::steady_clock::now() + within;
   while (!condition() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(5ms);
   }
@@ -207,6 +207,40 @@ TEST_CASE("a port that another process holds is waited for") {
   CHECK_THAT(client.receive("hello\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
   context.stop();
   serving.join();
+}
+
+TEST_CASE("REL-166: a port that is left to another process is free, and taken again if nobody wants it") {
+  std::uint16_t port = 0;
+  {
+    const Served served;
+    port = served.port();
+  }
+  boost::asio::io_context context;
+  int opened = 0;
+  const auto answer = [](const HttpRequest&) { return HttpResponse{200, "text/plain", "hello\n"}; };
+  Listener listener(context, {"127.0.0.1", port}, answer, BindFailure::retry, [&opened] { ++opened; });
+  REQUIRE_FALSE(listener.waits());
+  listener.release(std::chrono::seconds(1));
+  CHECK(listener.waits());
+  CHECK(listener.problem() == "127.0.0.1:" + std::to_string(port) + " is left to kube-proxy");
+  {
+    const auto other = HttpServer::open(context, Listen{"127.0.0.1", port}, answer);
+    REQUIRE(other);
+    CHECK_FALSE(comes_true(
+        [&] {
+          context.poll();
+          return !listener.waits();
+        },
+        std::chrono::milliseconds(1500)));
+    CHECK(listener.problem() == "127.0.0.1:" + std::to_string(port) + " is left to kube-proxy");
+    listener.resume();
+    CHECK_THAT(listener.problem(), StartsWith("cannot listen on 127.0.0.1:"));
+  }
+  CHECK(comes_true([&] {
+    context.poll();
+    return !listener.waits();
+  }));
+  CHECK(opened == 1);
 }
 
 TEST_CASE("a port that another process holds ends a start that demands it") {

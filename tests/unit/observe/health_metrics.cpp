@@ -3,6 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <cmath>
+#include <string>
 
 #include "agent/observe/metrics.hpp"
 
@@ -124,6 +127,38 @@ TEST_CASE("changes are pending until they are published") {
   metrics.changed(Subject::service, noon);
   metrics.in_sync();
   CHECK_THAT(metrics.render({}), ContainsSubstring("kubeproxy_sync_proxy_rules_service_changes_pending 0\n"));
+}
+
+/// Milliseconds after noon.
+long last_sync(const Metrics& metrics) {
+  const std::string name = "\nkubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"} ";
+  const auto text = metrics.render({});
+  const auto since = std::stod(text.substr(text.find(name) + name.size())) -
+                     std::chrono::duration<double>(noon.time_since_epoch()).count();
+  return std::lround(since * 1000);
+}
+
+TEST_CASE("SEM-64: a change is stamped when it was written, not when the agent's other work was done") {
+  Metrics metrics;
+  metrics.changed(Subject::endpoints, noon);
+  metrics.published(Sync::partial, 1ms);
+  metrics.synced(noon + 11ms);
+  metrics.synced(noon + 21ms);
+  CHECK(last_sync(metrics) == 11);
+  metrics.synced(noon + 5s);  // for another reason, without a change
+  CHECK(last_sync(metrics) == 11);
+  metrics.published(Sync::partial, 1ms);  // the plan's next turn
+  metrics.synced(noon + 5100ms);
+  CHECK(last_sync(metrics) == 5100);
+  metrics.changed(Subject::endpoints, noon + 6s);  // needs no write
+  metrics.synced(noon + 6001ms);
+  CHECK(last_sync(metrics) == 6001);
+  metrics.published(Sync::partial, 1ms);  // refused by the kernel; a retry succeeds
+  metrics.synced(noon + 9s);
+  CHECK(last_sync(metrics) == 9000);
+  Metrics idle;  // without objects
+  idle.synced(noon + 1s);
+  CHECK(last_sync(idle) == 1000);
 }
 
 std::string programming(const char* family, const char* limit, int count) {

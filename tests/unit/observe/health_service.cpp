@@ -3,6 +3,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ struct Reports {
   Cluster cluster{"n", {}, plans, {}};
 };
 
+constexpr std::size_t most_servers = 4;
+
 /// The servers that ServiceHealth opens, without sockets.
 struct Doors {
   std::vector<std::string> opened;
@@ -71,7 +74,8 @@ struct Doors {
   std::uint16_t port = 0;  ///< of the server opened last
   boost::asio::io_context context;
   Health health = healthy();
-  ServiceHealth servers{health, [] { return start; },
+  ServiceHealth servers{health,
+                        [] { return start; },
                         [this](const Listen& listen,
                                HttpHandler handler) -> boost::system::result<std::unique_ptr<HttpServer>> {
                           opened.push_back(listen.address + " " + std::to_string(listen.port));
@@ -80,9 +84,13 @@ struct Doors {
                           port = server.value()->port();
                           return server;
                         },
-                        [this](const HealthCheck& check, const std::string& why) {
-                          failures.push_back(check.service.text() + ": " + why);
-                        }};
+                        [this](const ServiceHealth::Taken& taken) {
+                          failures.push_back(taken.check.service.text() + ": " + taken.why);
+                        },
+                        [this](const HealthCheck& check, const std::string& place) {
+                          failures.push_back(check.service.text() + " listens at " + place);
+                        },
+                        most_servers};
 };
 
 boost::system::error_code connect_to(std::uint16_t port) {
@@ -215,6 +223,37 @@ TEST_CASE("SEM-58 a server is opened once, and closed when its service no longer
   CHECK(doors.servers.complete());
 }
 
+TEST_CASE(
+    "REL-134 beyond the limit no server is opened: those that listen stay, and the Service's owner is told") {
+  Doors doors;
+  const std::vector<k8s::Address> any{address("0.0.0.0")};
+  HealthChecks checks;
+  for (std::uint16_t number = 0; number < most_servers; ++number) {
+    checks["default/web" + std::to_string(number)] = check_of(1);
+  }
+  doors.servers.serve(checks, any);
+  CHECK(doors.servers.complete());
+  checks["default/another"] = check_of(1);  // before the others by its name
+  doors.servers.serve(checks, any);
+  CHECK(doors.opened.size() == most_servers);
+  CHECK(doors.servers.waiting() == 1);
+  CHECK(doors.failures ==
+        std::vector<std::string>{"default/web: cannot listen on its health-check node port 30100 of "
+                                 "0.0.0.0: 4 such ports are open, which is the limit of this node"});
+  checks.erase("default/web0");
+  doors.servers.serve(checks, any);
+  CHECK(doors.servers.complete());
+}
+
+TEST_CASE("REL-131 a node whose uplinks are not served answers 503 to load balancers, and lives") {
+  auto health = healthy();
+  CHECK(health.healthz(start).status == 200);
+  health.uplinks(UplinkService::refused);
+  CHECK(health.healthz(start).status == 503);
+  CHECK(service_health(check_of(1), k8s::Family::ipv4, health, start).status == 503);
+  CHECK(health.livez(start).status == 200);
+}
+
 TEST_CASE("SEM-58 a port in use is named once and tried again") {
   Doors doors;
   doors.refuse = true;
@@ -225,8 +264,12 @@ TEST_CASE("SEM-58 a port in use is named once and tried again") {
   CHECK(doors.failures[0].starts_with(
       "default/web: cannot listen on its health-check node port 30100 of 0.0.0.0: "));
   CHECK_FALSE(doors.servers.complete());
+  CHECK(doors.servers.waiting_places() == std::set<std::string>{"0.0.0.0:30100"});
   doors.refuse = false;
   doors.servers.serve({{"default/web", check_of(1)}}, any);
   CHECK(doors.servers.complete());
+  CHECK(doors.servers.waiting_places().empty());
   CHECK(doors.opened.size() == 3);
+  REQUIRE(doors.failures.size() == 2);
+  CHECK(doors.failures[1] == "default/web listens at 0.0.0.0:30100");
 }
