@@ -1,5 +1,6 @@
 // Parses the sequence of entries: each has its addresses, then its matches, then its target. An ERROR target
 // begins a chain and names it; a standard target jumps to the first rule of a chain, by its offset.
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/x_tables.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
@@ -43,13 +44,22 @@ bool is_whole(const Ip& mask) {
   return std::ranges::all_of(bytes, [](std::byte each) { return each == std::byte{0xff}; });
 }
 
+/// Both families' flags of what is inverted have the same values, but for IPv6's protocol.
+static_assert(IPT_INV_SRCIP == IP6T_INV_SRCIP && IPT_INV_DSTIP == IP6T_INV_DSTIP &&
+              IPT_INV_VIA_IN == IP6T_INV_VIA_IN);
+
 template <class Ip>
-void take_addresses(IptablesRule& rule, const Ip& ip, int inverted_destination) {
+void take_addresses(IptablesRule& rule, const Ip& ip) {
   using Destination = IptablesRule::Destination;
   if (!is_zero(ip.smsk) || ip.iniface[0] != 0) rule.clients = RuleClients::inside;
+  if ((ip.invflags & (IPT_INV_SRCIP | IPT_INV_VIA_IN)) != 0) rule.not_understood("clients that are excluded");
+  if ((ip.invflags & ~(IPT_INV_SRCIP | IPT_INV_DSTIP | IPT_INV_VIA_IN)) != 0) {
+    rule.not_understood("a protocol that is excluded");
+  }
+  if (ip.outiface[0] != 0) rule.not_understood("an output device");
   if (is_zero(ip.dmsk)) return;
   const auto address = address_of(&ip.dst, sizeof(ip.dst));
-  const bool one = address && is_whole(ip.dmsk) && (ip.invflags & inverted_destination) == 0;
+  const bool one = address && is_whole(ip.dmsk) && (ip.invflags & IPT_INV_DSTIP) == 0;
   rule.match = one ? Destination::address : Destination::range;
   if (address) rule.destination = *address;
 }
@@ -63,13 +73,13 @@ std::optional<Head> take_head(IptablesRule& rule, Bytes bytes, int family) {
   if (family == AF_INET) {
     ipt_entry entry;
     if (!read_into(entry, bytes)) return std::nullopt;
-    take_addresses(rule, entry.ip, IPT_INV_DSTIP);
+    take_addresses(rule, entry.ip);
     rule.protocol = static_cast<lb_protocol>(entry.ip.proto);
     return head_of(entry);
   }
   ip6t_entry entry;
   if (!read_into(entry, bytes)) return std::nullopt;
-  take_addresses(rule, entry.ipv6, IP6T_INV_DSTIP);
+  take_addresses(rule, entry.ipv6);
   rule.protocol = static_cast<lb_protocol>(entry.ipv6.proto);
   return head_of(entry);
 }
@@ -94,12 +104,22 @@ void take_matches(IptablesRule& rule, Bytes bytes) {
   }
 }
 
+/// Each chain ends with a rule for all packets that returns.
+bool is_chain_end(const IptablesRule& rule) {
+  return rule.match == IptablesRule::Destination::any && rule.protocol == LB_ANY_PROTOCOL &&
+         rule.ports.empty() && rule.clients == RuleClients::all && rule.comment.empty() &&
+         rule.unread.empty();
+}
+
 class TableReader {
  public:
   TableReader(Bytes entries, int family) : entries_(entries), family_(family) {}
 
   std::vector<IptablesRule> read() {
-    while (at_ < entries_.size() && take_entry()) {
+    while (at_ < entries_.size()) {
+      if (take_entry()) continue;
+      end_with("an entry that is not as the kernel writes it");
+      break;
     }
     for (const auto& [number, offset] : jumps_) {
       if (const auto chain = starts_.find(offset); chain != starts_.end())
@@ -109,6 +129,16 @@ class TableReader {
   }
 
  private:
+  /// What follows may be any rule of any chain.
+  void end_with(const char* what) {
+    IptablesRule rule;
+    rule.chain = "KUBE-SERVICES";
+    rule.target = "unknown";
+    rule.not_understood(what);
+    rules_.push_back(std::move(rule));
+    at_ = entries_.size();
+  }
+
   /// False if the entry is malformed.
   bool take_entry() {
     const auto bytes = entries_.subspan(at_);
@@ -143,8 +173,8 @@ class TableReader {
   void take_verdict(IptablesRule& rule, int verdict) {
     if (verdict >= 0) {
       jumps_[rules_.size()] = static_cast<std::size_t>(verdict);
-    } else if (verdict == -NF_DROP - 1) {
-      rule.target = "DROP";
+    } else if (verdict != XT_RETURN || !is_chain_end(rule)) {
+      rule.target = verdict_name(verdict == XT_RETURN ? NFT_RETURN : -verdict - 1);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/kube_proxy/packet_conditions.hpp"
 #include "agent/kube_proxy/proxy_rules.hpp"
 #include "agent/netlink/netlink.hpp"
 #include "agent/netlink/nf_dump.hpp"
@@ -15,15 +16,8 @@
 namespace lb::agent {
 
 /// One rule, with the fields in which kube-proxy's rules differ.
-struct IptablesRule {
-  enum class Destination : std::uint8_t { any, address, range };
-
+struct IptablesRule : PacketConditions {
   std::string chain;
-  Destination match = Destination::any;
-  k8s::Address destination;  ///< for Destination::address
-  lb_protocol protocol = LB_ANY_PROTOCOL;
-  std::optional<std::uint16_t> port;  ///< destination port
-  RuleClients clients = RuleClients::all;
   std::string comment;
   std::uint32_t recent_seconds = 0;        ///< matches clients seen within this time
   std::string target;                      ///< a chain, or "DNAT", "REJECT", "DROP", …
@@ -37,18 +31,23 @@ struct XtExtension {
   netlink::Bytes info;
 };
 
-/// Unknown extensions are ignored.
+/// An extension that is not known makes the rule one that is not understood.
 void take_match(IptablesRule& rule, const XtExtension& match);
 /// `family` is AF_INET or AF_INET6.
 void take_target(IptablesRule& rule, const XtExtension& target, int family);
 
+/// "DROP", "ACCEPT", "RETURN"; empty: the next rule follows.
+[[nodiscard]] std::string verdict_name(int code);
+
 /// The rules of iptables-nft for AF_INET or AF_INET6.
 [[nodiscard]] std::vector<IptablesRule> nft_iptables_rules(const NfDump& dump, int family);
 
-/// The rules of iptables-legacy: a table's entries from IPT_SO_GET_ENTRIES. Stops at the first malformed
-/// entry.
+/// The rules of iptables-legacy: a table's entries from IPT_SO_GET_ENTRIES. Ends with a malformed entry, as a
+/// rule that is not understood.
 [[nodiscard]] std::vector<IptablesRule> legacy_iptables_rules(netlink::Bytes entries, int family);
 
+/// Evaluates only rules that it understands; of the others those are named that may select a backend or
+/// refuse.
 [[nodiscard]] ProxyRules iptables_rules(std::span<const IptablesRule> nat,
                                         std::span<const IptablesRule> filter, int family);
 

@@ -66,18 +66,23 @@ void read_rule(ChainTable& into, std::string_view table, Bytes body) {
 
 }  // namespace
 
+void take_nf_chain_message(ChainTable& into, std::string_view table, const nlmsghdr& head, Bytes body) {
+  const auto kind = head.nlmsg_type & 0xffU;
+  if (kind == NFT_MSG_NEWCHAIN) read_chain(into, table, body);
+  if (kind == NFT_MSG_NEWRULE) read_rule(into, table, body);
+}
+
 ChainTable read_nf_table(int family, std::string_view table) {
   ChainTable found;
   const auto socket = open_netfilter();
-  static_cast<void>(netlink::ask(socket.get(), request_of(NFT_MSG_GETCHAIN, Wanted::all, family),
-                                 [&](const auto&, Bytes body) { read_chain(found, table, body); }));
+  const auto take = [&](const auto& head, Bytes body) { take_nf_chain_message(found, table, head, body); };
+  static_cast<void>(netlink::ask(socket.get(), request_of(NFT_MSG_GETCHAIN, Wanted::all, family), take));
   if (found.chains.empty()) {
     return found;
   }
   auto rules = request_of(NFT_MSG_GETRULE, Wanted::all, family);
   rules.add(NFTA_RULE_TABLE, table);
-  static_cast<void>(netlink::ask(socket.get(), std::move(rules),
-                                 [&](const auto&, Bytes body) { read_rule(found, table, body); }));
+  static_cast<void>(netlink::ask(socket.get(), std::move(rules), take));
   return found;
 }
 

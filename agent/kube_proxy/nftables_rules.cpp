@@ -2,6 +2,7 @@
 // from a random number, either directly or, with session affinity, by the chain of each.
 #include "agent/kube_proxy/nftables_rules.hpp"
 
+#include <fmt/format.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <sys/socket.h>
@@ -29,38 +30,51 @@ bool is_service_chain(std::string_view name) { return name.find('/') != std::str
 
 Bytes part(Bytes bytes, std::size_t at) { return bytes.size() < at ? Bytes() : bytes.subspan(at); }
 
+/// Expressions that neither choose packets nor select anything: those of session affinity and random choice
+/// do so by a set or a map that follows.
+bool is_neutral(std::string_view name) {
+  return name == "counter" || name == "numgen" || name == "dynset" || name == "log" || name == "last";
+}
+
 class RuleReader {
  public:
-  RuleReader(const NfDump& dump, int family) : dump_(dump), family_(family) {}
+  RuleReader(const NfDump& dump, int family) : dump_(dump), family_(family), reader_(family) {}
 
-  ProxyRule read(const NfRule& rule) {
+  /// `unread`: the first part that is not understood of a rule that leads to an endpoint; empty: none.
+  ProxyRule read(const NfRule& rule, std::string& unread) {
     for (const auto& each : expressions_of(rule)) {
-      take(each);
+      if (!reader_.take(each)) take(each);
     }
+    const auto conditions = reader_.conditions();
+    rule_.clients = conditions.clients;
+    const bool selects = !rule_.chains.empty() || !rule_.endpoints.empty() || selects_unknown_;
+    if (selects) unread = unread_.empty() ? conditions.unread : unread_;
     return std::move(rule_);
   }
 
  private:
   void take(const NfExpression& each) {
     if (each.name == "immediate") {
-      take_immediate(each);
+      follow(verdict_of(attribute(each.data, NFTA_IMMEDIATE_DATA)).value_or(NfVerdict{}));
     } else if (each.name == "lookup") {
-      take_lookup(text_of(attribute(each.data, NFTA_LOOKUP_SET)));
+      take_lookup(each.data);
     } else if (each.name == "nat") {
-      if (const auto target = registers_.target_of(each)) rule_.endpoints.push_back(*target);
-    } else if (each.name == "fib") {
-      rule_.clients = RuleClients::inside;  // fib saddr type local
-    } else {
-      const auto field = loaded_field(each, family_);
-      if (field == PacketField::source || field == PacketField::device) rule_.clients = RuleClients::inside;
+      take_nat(each);
+    } else if (!is_neutral(each.name)) {
+      not_understood("expression " + each.name);
     }
   }
 
-  void take_immediate(const NfExpression& each) {
-    if (const auto verdict = verdict_of(attribute(each.data, NFTA_IMMEDIATE_DATA))) {
-      follow(*verdict);
-    } else {
-      registers_.load(each);
+  void not_understood(std::string what) {
+    if (unread_.empty()) unread_ = std::move(what);
+  }
+
+  void take_nat(const NfExpression& nat) {
+    if (const auto target = reader_.target_of(nat)) {
+      rule_.endpoints.push_back(*target);
+    } else if (rule_.endpoints.empty()) {  // otherwise a map's
+      selects_unknown_ = true;
+      not_understood("an address that is neither written in the rule nor in a map");
     }
   }
 
@@ -68,9 +82,10 @@ class RuleReader {
     if (is_service_chain(verdict.chain) && rule_.affinity_seconds == 0) rule_.chains.push_back(verdict.chain);
   }
 
-  void take_lookup(const std::string& name) {
+  void take_lookup(Bytes data) {
+    const auto name = text_of(attribute(data, NFTA_LOOKUP_SET));
     const auto* set = dump_.find_set(name);
-    if (set == nullptr) return;
+    if (set == nullptr) return not_understood("set " + name);
     if (name.starts_with(affinity_prefix)) {
       rule_.affinity_seconds = static_cast<std::uint32_t>(set->timeout_ms / 1000);
     }
@@ -93,8 +108,10 @@ class RuleReader {
 
   const NfDump& dump_;
   int family_;
-  NatRegisters registers_;
+  NfRuleReader reader_;
   ProxyRule rule_;
+  std::string unread_;
+  bool selects_unknown_ = false;
 };
 
 /// Parses an element's key: [address .] protocol . port.
@@ -142,8 +159,13 @@ std::string service_of_chain(std::string_view chain) {
 ProxyRules nftables_rules(const NfDump& dump, int family) {
   ProxyRules rules;
   for (const auto& rule : dump.rules()) {
-    if (is_service_chain(rule.chain)) {
-      rules.chains[rule.chain].push_back(RuleReader(dump, family).read(rule));
+    if (!is_service_chain(rule.chain)) continue;
+    std::string unread;
+    auto read = RuleReader(dump, family).read(rule, unread);
+    if (unread.empty()) {
+      rules.chains[rule.chain].push_back(std::move(read));
+    } else {
+      rules.unread.push_back(fmt::format("{} {}: {}", nftables_table, rule.chain, unread));
     }
   }
   const auto add = [&](std::size_t address_bytes) {

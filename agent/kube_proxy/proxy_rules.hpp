@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "agent/kube_proxy/packet_conditions.hpp"
 #include "agent/kube_proxy/served_frontends.hpp"
 
 namespace lb::agent {
-
-/// The clients of a rule. kube-proxy's chains distinguish only pods and the node itself from others.
-enum class RuleClients : std::uint8_t { all, inside };
 
 /// One rule of a chain.
 struct ProxyRule {
@@ -34,6 +32,7 @@ struct ProxyRules {
   std::map<std::string, std::vector<ProxyRule>> chains;
   std::vector<FrontendRule> frontend_rules;  ///< of several with the same frontend the first counts
   std::vector<FrontendId> limited;           ///< frontends that allow only some clients
+  std::vector<std::string> unread;  ///< rules that are not understood, as text; they are not evaluated
 };
 
 /// Evaluates the rules. Chains that form a loop, or lead nowhere, serve nothing.

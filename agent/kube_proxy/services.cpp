@@ -26,7 +26,10 @@ using Rules = std::vector<IptablesRule>;
 
 constexpr std::array families = {AF_INET, AF_INET6};
 
-void add(KubeProxyServices& to, const ProxyRules& rules) { to.frontends.merge(served_by(rules)); }
+void add(KubeProxyServices& to, const ProxyRules& rules) {
+  to.frontends.merge(served_by(rules));
+  to.unread.insert(to.unread.end(), rules.unread.begin(), rules.unread.end());
+}
 
 Result read_nftables() {
   KubeProxyServices found;
@@ -83,7 +86,7 @@ Result read_ipvs() {
   if (::if_nametoindex(ipvs_device) == 0) return KubeProxyServices{};
   auto frontends = read_ipvs_services();
   if (!frontends) return frontends.error();
-  return KubeProxyServices{ProxyMode::ipvs, std::move(*frontends)};
+  return KubeProxyServices{ProxyMode::ipvs, std::move(*frontends), {}};
 }
 
 }  // namespace

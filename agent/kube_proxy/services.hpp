@@ -3,6 +3,8 @@
 
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "agent/kube_proxy/served_frontends.hpp"
 
@@ -17,6 +19,7 @@ enum class ProxyMode : std::uint8_t { none, nftables, iptables, iptables_legacy,
 struct KubeProxyServices {
   ProxyMode mode = ProxyMode::none;
   ServedFrontends frontends;
+  std::vector<std::string> unread;  ///< rules that are not understood, and so serve nothing above
 };
 
 /// ProxyMode::none if kube-proxy has no rules here. Fails with EPERM without CAP_NET_ADMIN, else with the

@@ -2,7 +2,8 @@
 # after it. The maps and chains have kube-proxy's names, so that programs that read its rules (`sluice drain`) read these.
 # shellcheck shell=bash
 #
-#   kube_proxy_comes, kube_proxy_goes     add and remove the rules, in one transaction each
+#   kube_proxy_comes [NFT]     adds the rules, in one transaction, by this nft
+#   kube_proxy_goes [NFT]      removes them likewise; an older nft than the one that added them may crash
 
 # kube_proxy_service FAMILY PODS NAME ADDRESS PORT TARGET ENDPOINT...: the chains of a service port and of its endpoints;
 # NAME is kube-proxy's namespace/name/protocol/port.
@@ -64,7 +65,7 @@ kube_proxy_comes() {
 		kube_proxy_table ip6 ipv6_addr fd00:10:244::/48 fd00:10:96::80 fd00:10::10 2001:db8:113::80 fd00:10:96::10 \
 			fd00:10:244:{1,2,3,4}::10
 	} >"$LAB_DIR/rules"
-	lab_in node nft -f "$LAB_DIR/rules"
+	lab_in node "${1:-nft}" -f "$LAB_DIR/rules"
 }
 
-kube_proxy_goes() { lab_in node nft 'delete table ip kube-proxy; delete table ip6 kube-proxy'; }
+kube_proxy_goes() { lab_in node "${1:-nft}" 'delete table ip kube-proxy; delete table ip6 kube-proxy'; }

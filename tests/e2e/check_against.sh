@@ -1,13 +1,13 @@
 #!/bin/bash
-# REL-84: `sluice check --against kube-proxy` with the real kube-proxy, in its modes nftables and iptables (iptables-nft and
-# iptables-legacy): exit code 0 if both are the same, 1 with one line for each planted difference, 2 without kube-proxy or
+# REL-84, REL-165: `sluice check --against kube-proxy` with the real kube-proxy, in its modes nftables and iptables (iptables-nft of this
+# machine, --long, and of Debian's newest release, and iptables-legacy): exit code 0 if both are the same, 1 with one line for each planted difference, 2 without kube-proxy or
 # API. `drain` waits while rules lack a service.
 # SLUICE_RECORD=DIR saves the kernel's dumps of the rules in DIR, as in tests/corpus/kube_proxy_rules.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 
-MODES=${SLUICE_MODES:-nftables iptables iptables-legacy}
+MODES=${SLUICE_MODES:-nftables iptables-newest iptables-legacy${SLUICE_LONG:+ iptables nftables-newest}}
 
 # service NAME NUMBER FIELDS [PROTOCOL]: a service of type LoadBalancer with a node port; FIELDS: more fields of the spec.
 service() {
@@ -48,7 +48,7 @@ services() {
 }
 
 # kube_proxy_comes MODE
-kube_proxy_comes() { cluster_kube_proxy "${1%-legacy}" "$(cluster_iptables "$1")"; }
+kube_proxy_comes() { cluster_kube_proxy "$(proxy_mode "$1")" "$(cluster_iptables "$1")"; }
 
 kube_proxy_goes() {
 	lab_stop "$KUBE_PROXY" || true

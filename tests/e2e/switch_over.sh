@@ -1,6 +1,6 @@
 #!/bin/bash
-# SEM-74, REL-84: from the real kube-proxy to Sluice and back, in its modes nftables and iptables (iptables-nft and iptables-legacy), without a
-# lost connection: long-lived TCP and UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and
+# SEM-74, REL-84, REL-165: from the real kube-proxy to Sluice and back, in its modes nftables and iptables (iptables-nft of this machine, --long, and
+# of Debian's newest release, and iptables-legacy), without a lost connection: long-lived TCP and UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and
 # from outside; ClusterIP, node port and load-balancer address, with source NAT and without; both families. (IPVS: the kernel here has none.)
 # The second round drains beside a running agent. --long: ten rounds in each mode, by tc and once more with native XDP on the uplink.
 set -euo pipefail
@@ -11,7 +11,7 @@ source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
 ROUNDS=${SLUICE_LONG:+10}
 ROUNDS=${ROUNDS:-2}
-MODES=${SLUICE_MODES:-nftables iptables iptables-legacy}
+MODES=${SLUICE_MODES:-nftables iptables-newest iptables-legacy${SLUICE_LONG:+ iptables nftables-newest}}
 XDP_MODES=${SLUICE_LONG:+off native}
 XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-off}}
 # An ended flow occupies its port for a minute.
@@ -77,21 +77,22 @@ begin_fresh() {
 }
 
 kube_proxy_comes() {
-	cluster_kube_proxy "${MODE%-legacy}" "$(cluster_iptables "$MODE")"
+	TOOLS=$(cluster_iptables "$MODE")
+	cluster_kube_proxy "$(proxy_mode "$MODE")" "$TOOLS"
 	lab_wait 30 kube_proxy_serves || die "kube-proxy's rules do not come: $(tail -n 5 "$LAB_DIR/kube-proxy.log")"
 }
+
+# in_mode COMMAND...: on the node, with kube-proxy's own iptables and nft: others may not understand what these write.
+in_mode() { lab_in node env "PATH=$TOOLS:$PATH" "$@"; }
 
 # kube_proxy_serves: checks the rules of both families, which are written one after the other, well after kube-proxy first
 # reports healthy.
 kube_proxy_serves() {
-	local kind=nft
-	if [[ $MODE == nftables ]]; then
-		prints '10.96.0.10 ' lab_in node nft list map ip kube-proxy service-ips &&
-			prints 'fd00:10:96::10 ' lab_in node nft list map ip6 kube-proxy service-ips
+	if [[ $MODE == nftables* ]]; then
+		prints '10.96.0.10 ' in_mode nft list map ip kube-proxy service-ips &&
+			prints 'fd00:10:96::10 ' in_mode nft list map ip6 kube-proxy service-ips
 	else
-		[[ $MODE != iptables-legacy ]] || kind=legacy
-		prints '-d 10.96.0.10/32' lab_in node "iptables-$kind-save" -t nat &&
-			prints '-d fd00:10:96::10/128' lab_in node "ip6tables-$kind-save" -t nat
+		prints '-d 10.96.0.10/32' in_mode iptables-save -t nat && prints '-d fd00:10:96::10/128' in_mode ip6tables-save -t nat
 	fi
 }
 

@@ -282,10 +282,14 @@ cluster_kube_proxy() {
 	cluster_publish_zone zone-a
 }
 
-# cluster_iptables MODE: prints a directory, for kube-proxy's PATH, in which `iptables` and its siblings are the nft variant or, for iptables-legacy,
-# the legacy variant.
+# cluster_iptables MODE: prints a directory, for kube-proxy's PATH, in which `iptables` and its siblings are the nft variant, for iptables-legacy
+# the legacy variant, and for iptables-newest and nftables-newest, with nft, those of Debian's newest release.
 cluster_iptables() {
 	local name each kind=nft
+	if [[ $1 == *-newest ]]; then
+		newest_netfilter_tools
+		return
+	fi
 	[[ $1 != iptables-legacy ]] || kind=legacy
 	mkdir -p "$LAB_DIR/$1"
 	for name in iptables ip6tables; do
@@ -295,6 +299,18 @@ cluster_iptables() {
 	done
 	printf '%s\n' "$LAB_DIR/$1"
 }
+
+# newest_netfilter_tools: the directory of the nft variants of Debian's newest release (scripts/lib/netfilter-tools).
+newest_netfilter_tools() {
+	local directory
+	[[ -n ${NETFILTER_TOOLS:-} ]] || NETFILTER_TOOLS=$("$SLUICE_ROOT/scripts/lib/netfilter-tools")
+	directory=$(awk 'NF == 2 { found = $2 } END { print found }' <<<"$NETFILTER_TOOLS")
+	[[ -n $directory ]] || die "there is no iptables of any release here; run scripts/lib/netfilter-tools with a network."
+	printf '%s/nft\n' "$directory"
+}
+
+# proxy_mode MODE: kube-proxy's own name of a mode.
+proxy_mode() { printf '%s\n' "${1%%-*}"; }
 
 # cluster_publish_zone ZONE: changes node's zone and sets it to ZONE, so that kube-proxy receives an event. kube-proxy (1.36.3, 1.37.2) may miss
 # the zone that its Node has at the start, and then ignores zone hints: its informer already runs when NodeTopologyConfig subscribes, and the

@@ -21,39 +21,30 @@
 #include "agent/kube_proxy/nftables_rules.hpp"
 #include "agent/kube_proxy/proxy_rules.hpp"
 #include "agent/netlink/netfilter.hpp"
-#include "k8s/objects/host_port.hpp"
-#include "tests/lib/content_of.hpp"
-#include "tests/lib/paths.hpp"
+#include "tests/unit/kube_proxy/recorded.hpp"
 
 namespace {
 
 using namespace lb::agent;
-using Blob = std::vector<std::byte>;
-using Lines = std::vector<std::string>;
+using lb::test::Blob;
+using lb::test::dump_of;
+using lb::test::Lines;
+using lb::test::lines_of;
+using lb::test::text;
 
-Blob recorded(const std::string& name) {
-  const auto text = lb::test::content_of(lb::test::source_path("tests/corpus/kube_proxy_rules/" + name));
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-NfDump dump_of(netlink::Bytes bytes, std::string_view table) {
-  NfDump dump(table);
-  while (const auto head = netlink::read<nlmsghdr>(bytes)) {
-    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) break;
-    dump.take(*head, bytes.subspan(sizeof(nlmsghdr), head->nlmsg_len - sizeof(nlmsghdr)));
-    bytes = netlink::after(bytes, head->nlmsg_len);
-  }
-  return dump;
-}
+Blob recorded(const std::string& name) { return lb::test::recorded("kube_proxy_rules/" + name); }
 
 ServedFrontends from_nftables(netlink::Bytes bytes, int family) {
   return served_by(nftables_rules(dump_of(bytes, nftables_table), family));
 }
 
+ProxyRules rules_of_iptables_nft(netlink::Bytes bytes, int family) {
+  return iptables_rules(nft_iptables_rules(dump_of(bytes, "nat"), family),
+                        nft_iptables_rules(dump_of(bytes, "filter"), family), family);
+}
+
 ServedFrontends from_iptables_nft(netlink::Bytes bytes, int family) {
-  return served_by(iptables_rules(nft_iptables_rules(dump_of(bytes, "nat"), family),
-                                  nft_iptables_rules(dump_of(bytes, "filter"), family), family));
+  return served_by(rules_of_iptables_nft(bytes, family));
 }
 
 /// Skips the ipt_getinfo that record_rules.py writes before the entries.
@@ -61,33 +52,13 @@ netlink::Bytes entries_in(netlink::Bytes table) {
   return table.subspan(std::min(table.size(), sizeof(ipt_getinfo)));
 }
 
+ProxyRules rules_of_legacy(netlink::Bytes nat, netlink::Bytes filter, int family) {
+  return iptables_rules(legacy_iptables_rules(entries_in(nat), family),
+                        legacy_iptables_rules(entries_in(filter), family), family);
+}
+
 ServedFrontends from_legacy(netlink::Bytes nat, netlink::Bytes filter, int family) {
-  return served_by(iptables_rules(legacy_iptables_rules(entries_in(nat), family),
-                                  legacy_iptables_rules(entries_in(filter), family), family));
-}
-
-/// The endpoints as text; "drop" or "reject" if there are none.
-std::string text(const EndpointSet& set) {
-  if (set.endpoints.empty()) return set.verdict_if_empty == EmptyVerdict::drop ? "drop" : "reject";
-  std::string text;
-  for (const auto& each : set.endpoints) {
-    text += (text.empty() ? "" : ",") + lb::k8s::host_port(each.address.text(), each.port);
-  }
-  return text;
-}
-
-Lines lines_of(const ServedFrontends& frontends) {
-  Lines lines;
-  for (const auto& [id, frontend] : frontends) {
-    auto line = frontend.service + (id.protocol == LB_UDP ? " udp " : " tcp ") +
-                lb::k8s::host_port(id.address.text(), id.port) + " " + text(frontend.outside);
-    if (frontend.inside != frontend.outside) line += " inside " + text(frontend.inside);
-    if (frontend.affinity_seconds != 0) line += " affinity " + std::to_string(frontend.affinity_seconds);
-    if (frontend.clients == Clients::limited) line += " limited";
-    lines.push_back(std::move(line));
-  }
-  std::ranges::sort(lines);
-  return lines;
+  return served_by(rules_of_legacy(nat, filter, family));
 }
 
 /// The services that tests/e2e/check_against.sh makes, as seen from the node `node`; ALL, HERE and THERE
@@ -141,23 +112,31 @@ const char* suffix(int family) { return family == AF_INET ? "-ip" : "-ip6"; }
 
 TEST_CASE("REL-84: what a real kube-proxy serves is read from its nftables rules") {
   for (const int family : {AF_INET, AF_INET6}) {
-    CHECK(lines_of(from_nftables(recorded(std::string("nftables") + suffix(family)), family)) ==
-          expected(family));
+    const auto dump = dump_of(recorded(std::string("nftables") + suffix(family)), nftables_table);
+    const auto rules = nftables_rules(dump, family);
+    CHECK(rules.unread.empty());
+    CHECK(lines_of(served_by(rules)) == expected(family));
   }
 }
 
-TEST_CASE("REL-84: what a real kube-proxy serves is read from iptables-nft's rules") {
-  for (const int family : {AF_INET, AF_INET6}) {
-    CHECK(lines_of(from_iptables_nft(recorded(std::string("iptables") + suffix(family)), family)) ==
-          expected(family));
+TEST_CASE(
+    "REL-84, REL-165: what a real kube-proxy serves is read from each version of iptables-nft's rules") {
+  for (const std::string version : {"1.8.7", "1.8.9", "1.8.11", "1.8.13"}) {
+    for (const int family : {AF_INET, AF_INET6}) {
+      INFO(version);
+      const auto rules = rules_of_iptables_nft(recorded("iptables-" + version + suffix(family)), family);
+      CHECK(rules.unread.empty());
+      CHECK(lines_of(served_by(rules)) == expected(family));
+    }
   }
 }
 
 TEST_CASE("REL-84: what a real kube-proxy serves is read from iptables-legacy's rules") {
   for (const int family : {AF_INET, AF_INET6}) {
     const auto name = std::string("iptables-legacy") + suffix(family);
-    CHECK(lines_of(from_legacy(recorded(name + "-nat"), recorded(name + "-filter"), family)) ==
-          expected(family));
+    const auto rules = rules_of_legacy(recorded(name + "-nat"), recorded(name + "-filter"), family);
+    CHECK(rules.unread.empty());
+    CHECK(lines_of(served_by(rules)) == expected(family));
   }
 }
 
@@ -171,14 +150,7 @@ ServedFrontends from_ipvs(netlink::Bytes bytes) {
   for (const auto* each : {"10.96.0.80", "10.96.0.81", "203.0.113.80", "fd00:10:96::80"}) {
     addresses.push_back(lb::k8s::Address::parse(each).value());
   }
-  std::ranges::sort(addresses);
-  IpvsDump dump(addresses);
-  while (const auto head = netlink::read<nlmsghdr>(bytes)) {
-    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) break;
-    dump.take(bytes.subspan(sizeof(nlmsghdr), head->nlmsg_len - sizeof(nlmsghdr)));
-    bytes = netlink::after(bytes, head->nlmsg_len);
-  }
-  return dump.frontends();
+  return lb::test::from_ipvs(bytes, std::move(addresses));
 }
 
 }  // namespace
@@ -238,7 +210,7 @@ IptablesRule service_rule(std::string target) {
   made.match = IptablesRule::Destination::address;
   made.destination = lb::k8s::Address::parse("10.96.0.80").value();
   made.protocol = LB_TCP;
-  made.port = 80;
+  made.ports = {80};
   made.comment = "default/web:http cluster IP";
   return made;
 }
@@ -270,7 +242,7 @@ TEST_CASE("REL-84: rules that end anywhere give what stood before, and no more")
 
 TEST_CASE("REL-84: bytes that are not as the kernel writes them are passed over") {
   std::mt19937 random(20261125);
-  for (const auto* name : {"nftables-ip6", "iptables-ip", "iptables-legacy-ip6-nat"}) {
+  for (const auto* name : {"nftables-ip6", "iptables-1.8.9-ip", "iptables-legacy-ip6-nat"}) {
     const auto good = recorded(name);
     for (int round = 0; round < 30; ++round) {
       auto bytes = good;
@@ -296,6 +268,48 @@ TEST_CASE("REL-84: chains with similar names are ignored unless kube-proxy's jum
   auto range = service_rule("KUBE-SVC-A");
   range.match = IptablesRule::Destination::range;
   CHECK(served({range, endpoint_rule("KUBE-SVC-A", 1)}).empty());
+}
+
+TEST_CASE("REL-165: rules that may select a backend and are not understood are named") {
+  const auto unread = [](const std::vector<IptablesRule>& nat, const std::vector<IptablesRule>& filter) {
+    return iptables_rules(nat, filter, AF_INET).unread;
+  };
+  auto strange = service_rule("KUBE-SVC-A");
+  strange.not_understood("match quota");
+  CHECK(unread({strange}, {}) == Lines{"nat KUBE-SERVICES, default/web:http cluster IP: match quota"});
+  CHECK(served({strange, endpoint_rule("KUBE-SVC-A", 1)}).empty());
+  auto no_protocol = service_rule("KUBE-SVC-A");
+  no_protocol.protocol = LB_ANY_PROTOCOL;
+  CHECK(unread({no_protocol}, {}) == Lines{"nat KUBE-SERVICES, default/web:http cluster IP: no protocol"});
+  auto no_port = service_rule("REJECT");
+  no_port.ports.clear();
+  CHECK(unread({}, {no_port}) == Lines{"filter KUBE-SERVICES, default/web:http cluster IP: no port"});
+  CHECK(unread({service_rule("CNI-HOSTPORT-DNAT")}, {}) ==
+        Lines{"nat KUBE-SERVICES, default/web:http cluster IP: target CNI-HOSTPORT-DNAT"});
+  CHECK(unread({rule("KUBE-SVC-A", "RETURN")}, {}) == Lines{"nat KUBE-SVC-A: target RETURN"});
+  CHECK(unread({rule("KUBE-SEP-A", "DNAT")}, {}) == Lines{"nat KUBE-SEP-A: target DNAT"});
+  auto marks = rule("KUBE-SVC-A", "KUBE-MARK-MASQ");
+  marks.not_understood("clients that are excluded");
+  auto localhost = service_rule("KUBE-EXT-A");
+  localhost.chain = "KUBE-NODEPORTS";
+  localhost.match = IptablesRule::Destination::range;
+  auto others = strange;
+  others.chain = "CNI-SERVICES";
+  CHECK(unread({marks, localhost, others, rule("KUBE-SERVICES", "KUBE-NODEPORTS")}, {}).empty());
+}
+
+TEST_CASE("REL-165: a rule for several ports is one for each") {
+  auto several = service_rule("KUBE-SVC-A");
+  several.ports = {80, 443};
+  CHECK(lines_of(served({several, endpoint_rule("KUBE-SVC-A", 1)})) ==
+        Lines{"default/web:http tcp 10.96.0.80:443 10.244.1.10:1",
+              "default/web:http tcp 10.96.0.80:80 10.244.1.10:1"});
+}
+
+TEST_CASE("REL-165: a legacy table that ends within an entry is not understood") {
+  const auto nat = recorded("iptables-legacy-ip-nat");
+  const auto rules = rules_of_legacy(netlink::Bytes(nat).first(nat.size() / 2), {}, AF_INET);
+  CHECK(rules.unread == Lines{"nat KUBE-SERVICES: an entry that is not as the kernel writes it"});
 }
 
 TEST_CASE("REL-84: of two rules for one frontend the first counts, as for packets") {
