@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/base/log.hpp"
 #include "agent/commands/alive.hpp"
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
@@ -25,8 +26,24 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
-int finish(const lb::agent::Finished& finished) {
-  fmt::print(finished.exit_code == 0 ? stdout : stderr, "{}", finished.text);
+/// Whether errors of the command line itself are to be JSON too: the options are not known then.
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    if (arguments[at] == "--log-format=json") return true;
+    if (arguments[at] == "--log-format" && at + 1 < arguments.size() && arguments[at + 1] == "json")
+      return true;
+  }
+  return false;
+}
+
+int finish(const lb::agent::Finished& finished, const std::vector<std::string>& arguments) {
+  const bool failed = finished.exit_code != 0;
+  auto text = finished.text;
+  if (failed && asks_for_json(arguments)) {
+    text.erase(text.find_last_not_of('\n') + 1);
+    text = lb::agent::fatal_text(text, lb::agent::LogFormat::json);
+  }
+  fmt::print(failed ? stderr : stdout, "{}", text);
   return finished.exit_code;
 }
 
@@ -62,13 +79,14 @@ int run(const lb::agent::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    const auto parsed = parse(argv[0], {argv + 1, argv + argc});
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const auto parsed = parse(argv[0], arguments);
     if (const auto* finished = std::get_if<lb::agent::Finished>(&parsed)) {
-      return finish(*finished);
+      return finish(*finished, arguments);
     }
     return run(std::get<lb::agent::Options>(parsed));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "sluice: %s\n", error.what());
+    fmt::print(stderr, "{}", lb::agent::fatal_text(error.what()));
     return 1;
   }
 }

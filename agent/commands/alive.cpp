@@ -16,6 +16,7 @@
 
 #include "agent/base/error.hpp"
 #include "agent/base/replace_file.hpp"
+#include "agent/commands/sight.hpp"
 
 namespace lb::agent {
 namespace {
@@ -49,13 +50,6 @@ constexpr Family heartbeat = {
 std::string gauge(const Family& family, std::string_view pins, std::int64_t value) {
   return fmt::format("# HELP {0} {1}.\n# TYPE {0} gauge\n{0}{{pins=\"{2}\"}} {3}\n", family.name, family.help,
                      pins, value);
-}
-
-/// Distinguishes missing pins from missing rights.
-void require_sight(const maps::Pins& pins) {
-  if (::access(pins.base().c_str(), R_OK | X_OK) == 0 || errno == ENOENT) return;
-  throw StartError(fmt::format("cannot read {}: {}; run as root", pins.base().string(),
-                               std::generic_category().message(errno)));
 }
 
 void write_answer(const AliveOptions& options) {
@@ -97,7 +91,9 @@ int run_alive(const AliveOptions& options) {
     write_answer(options);
     return 0;
   }
-  const auto why = why_not_alive(find_agent(maps::Pins(options.pins)), std::chrono::system_clock::now());
+  const maps::Pins pins(options.pins);
+  require_sight(pins);
+  const auto why = why_not_alive(find_agent(pins), std::chrono::system_clock::now());
   if (why.empty()) return 0;
   fmt::print(stderr, "sluice: {}\n", why);
   return 1;

@@ -9,6 +9,8 @@
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <ranges>
 
 #include "agent/base/error.hpp"
 #include "agent/base/escape.hpp"
@@ -30,14 +32,32 @@ constexpr int incomparable_code = 2;
 constexpr std::chrono::seconds timeout{30};  // of the source's first lists
 constexpr std::chrono::seconds between_attempts{1};
 constexpr int max_attempts = 5;
+constexpr std::size_t max_unread = 10;  // rules listed
 
 std::string conclusion(const ComparedServices& compared) {
   const auto sides =
       fmt::format("kube-proxy ({}) and Sluice, from {}", proxy_mode_name(compared.mode), compared.source);
+  if (!compared.unread.empty()) {
+    return fmt::format(
+        "Cannot tell whether they are the same: {} rules of kube-proxy are not understood, which may explain "
+        "some of "
+        "{} differences in {} frontends, of {}.\n",
+        compared.unread.size(), compared.differences.size(), compared.compared, sides);
+  }
   return compared.differences.empty()
              ? fmt::format("The same: {} frontends, of {}.\n", compared.compared, sides)
              : fmt::format("Differences: {}, in {} frontends, of {}.\n", compared.differences.size(),
                            compared.compared, sides);
+}
+
+/// A line for each of the first rules.
+std::string unread_text(const std::vector<std::string>& rules) {
+  std::string text;
+  for (const auto& rule : rules | std::views::take(max_unread)) {
+    text += fmt::format("a rule that is not understood: {}\n", escaped(rule));
+  }
+  if (rules.size() > max_unread) text += fmt::format("and {} more\n", rules.size() - max_unread);
+  return text;
 }
 
 std::string comparison_table(const ComparedServices& compared) {
@@ -53,7 +73,7 @@ std::string comparison_table(const ComparedServices& compared) {
   for (const auto& line : compared.information) {
     text += fmt::format("information: {}\n", escaped(line));
   }
-  return text + conclusion(compared);
+  return text + unread_text(compared.unread) + conclusion(compared);
 }
 
 json::object difference_json(const Difference& difference) {
@@ -72,12 +92,15 @@ std::string comparison_json(const ComparedServices& compared) {
   for (const auto& each : compared.differences) differences.push_back(difference_json(each));
   json::array information;
   for (const auto& each : compared.information) information.emplace_back(each);
-  return json::serialize(json::object{{"same", compared.differences.empty()},
+  json::array unread;
+  for (const auto& each : compared.unread) unread.emplace_back(escaped(each));
+  return json::serialize(json::object{{"same", compared.differences.empty() && compared.unread.empty()},
                                       {"mode", proxy_mode_name(compared.mode)},
                                       {"source", compared.source},
                                       {"frontends", compared.compared},
                                       {"differences", std::move(differences)},
-                                      {"information", std::move(information)}}) +
+                                      {"information", std::move(information)},
+                                      {"notUnderstood", std::move(unread)}}) +
          "\n";
 }
 
@@ -118,7 +141,8 @@ ComparedServices compare_once(const PlannedServices& planned) {
                             planned.source(),
                             frontends_of_either(kube_proxy.frontends, sluice),
                             compare_services(kube_proxy.frontends, sluice, detail),
-                            {}};
+                            {},
+                            kube_proxy.unread};
   if (detail == Detail::one_set) {
     compared.information.emplace_back(
         "IPVS has one set of endpoints for all clients: sets of the node's own clients, what a client gets "
@@ -152,6 +176,7 @@ int run_check_against(const Options& options) {
   try {
     const auto compared = compare(options.agent);
     fmt::print("{}", show_comparison(compared, options.show.output));
+    if (!compared.unread.empty()) return incomparable_code;
     return compared.differences.empty() ? same_code : differs_code;
   } catch (const std::exception& error) {
     fmt::print(stderr, "sluice: cannot compare: {}\n", error.what());

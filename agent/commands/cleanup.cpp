@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/base/error.hpp"
+#include "agent/commands/sight.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/kube_proxy/cleanup.hpp"
 #include "agent/run/leftovers.hpp"
@@ -133,6 +134,7 @@ void wait_for_end() {
 }  // namespace
 
 int run_cleanup(const CleanupOptions& options) {
+  require_whole_sight(maps::Pins(options.pins));
   const int code =
       options.target == CleanupTarget::sluice ? clean_sluice(options) : clean_kube_proxy(options);
   std::fflush(stdout);

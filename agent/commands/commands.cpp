@@ -13,6 +13,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
 #include "agent/commands/show.hpp"
+#include "agent/commands/sight.hpp"
 #include "agent/datapath/open_maps.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/netlink/uplinks.hpp"
@@ -23,7 +24,11 @@ namespace {
 
 using maps::MapSet;
 
-MapSet maps_of(const ShowOptions& options) { return open_maps(maps::Pins(options.pins), maps::Access::read); }
+MapSet maps_of(const ShowOptions& options) {
+  const maps::Pins pins(options.pins);
+  require_sight(pins);
+  return open_maps(pins, maps::Access::read);
+}
 
 /// Returns the value, or throws StartError with the reason why a map could not be read.
 template <class T>
@@ -96,13 +101,16 @@ std::string status(const ShowOptions& options) {
   const auto maps = maps_of(options);
   Status status;
   status.pins = options.pins;
-  status.agent = find_agent(maps::Pins(options.pins));
+  status.agent = find_agent(maps::Pins(options.pins), PidWait::a_heartbeat);
   status.now = std::chrono::system_clock::now();
   status.node = maps.node.load(0);
   status.clock = flow_clock_now(status.node.hertz);
   status.links = pinned_links(maps::Pins(options.pins));
   status.uplinks = uplinks(maps::Pins(options.pins), status.node);
   status.others = others(maps::Pins(options.pins));
+  const auto kernel = running_kernel();
+  status.kernel = kernel.release;
+  status.preemption = preemption_of(kernel);
   status.snapshot.outcomes = or_stop(maps.stats());
   status.snapshot.fills = or_stop(table_fills(maps));
   for (const auto& fill : or_stop(flow_fills(maps))) {

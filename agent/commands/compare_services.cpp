@@ -79,7 +79,10 @@ class Comparison {
 
  private:
   void sets(const FrontendId& id, const ServedFrontend& kube_proxy, const ServedFrontend& sluice) {
-    set(DifferenceKind::endpoints, id, "", kube_proxy.outside, sluice.outside);
+    // Where the external policy Local allows none, IPVS has the endpoints for the node's own clients: replies
+    // to clients outside are lost.
+    const bool own_only = detail_ == Detail::one_set && sluice.outside.endpoints.empty();
+    set(DifferenceKind::endpoints, id, "", kube_proxy.outside, own_only ? sluice.inside : sluice.outside);
     const bool same_outside = kube_proxy.inside == kube_proxy.outside && sluice.inside == sluice.outside;
     if (detail_ == Detail::all && !same_outside) {
       set(DifferenceKind::endpoints_inside, id, " of the node's own clients", kube_proxy.inside,

@@ -18,6 +18,7 @@
 #include "agent/base/escape.hpp"
 #include "agent/commands/compare_services.hpp"
 #include "agent/commands/our_frontends.hpp"
+#include "agent/commands/sight.hpp"
 #include "agent/commands/view.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/datapath/open_maps.hpp"
@@ -38,6 +39,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_walks{500};
 constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that is starting
+constexpr std::chrono::seconds agent_timeout{5};   // for a running agent's next look at the node page
 constexpr std::size_t max_named = 3;               // frontends listed in an error message
 
 Conntrack open_conntrack() {
@@ -98,21 +100,33 @@ std::string lacking_text(const std::vector<Difference>& lacking) {
   return text;
 }
 
+/// Why `drain` refuses: what kube-proxy lacks, or that nobody can tell, because some of its rules are not
+/// understood.
+std::string refusal(const KubeProxyServices& kube_proxy, const std::vector<Difference>& lacking) {
+  const auto* mode = proxy_mode_name(kube_proxy.mode);
+  if (kube_proxy.unread.empty()) {
+    return fmt::format(
+        "kube-proxy ({}) does not serve all that is served here, so new connections to the rest would be "
+        "lost: {}; "
+        "wait for its rules, see `sluice check --against kube-proxy`, or use --force",
+        mode, lacking_text(lacking));
+  }
+  return fmt::format(
+      "cannot tell whether kube-proxy ({}) serves {}, because {} of its rules are not understood ({}): see "
+      "`sluice "
+      "check --against kube-proxy`, and use --force if its rules are complete",
+      mode, lacking_text(lacking), kube_proxy.unread.size(), escaped(kube_proxy.unread.front()));
+}
+
 /// Waits until kube-proxy has endpoints for everything served here: it reports healthy before its rules are
-/// installed. Returns its mode.
+/// installed. Returns its mode. Rules that are not understood do not matter if the others suffice.
 std::string await_successor(const maps::MapSet& maps) {
   const auto deadline = Clock::now() + rules_timeout;
   for (;;) {
     const auto kube_proxy = kube_proxy_services();
     const auto lacking = unserved_by(kube_proxy.frontends, our_frontends(maps));
     if (lacking.empty()) return proxy_mode_name(kube_proxy.mode);
-    if (Clock::now() >= deadline) {
-      throw StartError(
-          fmt::format("kube-proxy ({}) does not serve all that is served here, so new connections to the "
-                      "rest would be lost: {}; wait for its rules, see `sluice check --against kube-proxy`, "
-                      "or use --force",
-                      proxy_mode_name(kube_proxy.mode), lacking_text(lacking)));
-    }
+    if (Clock::now() >= deadline) throw StartError(refusal(kube_proxy, lacking));
     std::this_thread::sleep_for(between_walks);
   }
 }
@@ -165,9 +179,20 @@ void print_left(const HandOverCount& count) {
   }
 }
 
+/// Waits until a running agent has seen that the node is drained, and has left its ports to kube-proxy
+/// (REL-166): its heartbeat follows its look at the page.
+void await_agent(const maps::MapSet& maps) {
+  const auto deadline = Clock::now() + agent_timeout;
+  for (auto page = maps.node.load(0); page.heartbeat <= page.drain_started && Clock::now() < deadline;
+       page = maps.node.load(0)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 /// If an agent holds the pins, it would restore its hooks.
-int finish(const maps::Pins& pins) {
+int finish(const maps::MapSet& maps, const maps::Pins& pins) {
   if (find_agent(pins).state == AgentState::running) {
+    await_agent(maps);
     fmt::print(
         "the hooks stay while an agent runs, and pass new flows on to kube-proxy: stop the agent, then "
         "`sluice cleanup`\n");
@@ -193,6 +218,7 @@ int cancel(maps::MapSet& maps) {
 
 int run_drain(const DrainOptions& options) {
   const maps::Pins pins(options.pins);
+  require_whole_sight(pins);
   if (options.mode != DrainMode::cancel && leftovers(pins.base()).empty()) {
     fmt::print("nothing of Sluice is here, and nothing is to be drained\n");
     return 0;
@@ -211,7 +237,7 @@ int run_drain(const DrainOptions& options) {
   fmt::print("{} flows were handed over to conntrack, {} are left\n", count.handed, count.all_left());
   print_left(count);
   std::fflush(stdout);
-  const int code = finish(pins);
+  const int code = finish(maps, pins);
   return count.all_left() == 0 ? code : 1;
 }
 

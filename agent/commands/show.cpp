@@ -49,6 +49,9 @@ std::string policy_text(const lb_service& service) {
   if (policy.source_ranges == LB_YES) {
     text += " source-ranges";
   }
+  if (policy.weight_error != 0) {
+    text += fmt::format(" weights=±{}%", policy.weight_error);
+  }
   return text;
 }
 
@@ -69,6 +72,7 @@ json::value service_json(const ServiceView& service) {
   object["clusterEmpty"] = view(word(policy.cluster_empty));
   object["localEmpty"] = view(word(policy.local_empty));
   object["affinitySeconds"] = service.service.affinity_seconds;
+  object["weightErrorPercent"] = policy.weight_error;
   object["sourceRanges"] = policy.source_ranges == LB_YES;
   json::array frontends;
   for (const auto& [key, frontend] : service.frontends) {

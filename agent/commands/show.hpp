@@ -10,6 +10,7 @@
 #include "agent/commands/view.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/options/config.hpp"
+#include "agent/programs/preemption.hpp"
 #include "agent/tables/snapshot.hpp"
 
 namespace lb::agent {
@@ -39,6 +40,8 @@ struct Status {
   std::vector<std::string> links;  ///< names of pinned links, sorted
   std::string uplinks;             ///< served uplinks with reasons: "eth0 (default routes)"
   std::string others;              ///< text about other programs at our tc hooks
+  std::string kernel;              ///< its release
+  Preemption preemption = Preemption::none;
   Snapshot snapshot;
 };
 [[nodiscard]] std::string show_status(const Status& status, Output output);

@@ -113,11 +113,12 @@ std::string heading(const Status& status) {
       "Packets  {}\n"
       "Uplinks  {}\n"
       "Others   {}\n"
-      "Without  {}\n{}",
+      "Without  {}\n"
+      "Kernel   {}, {}\n{}",
       or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
       status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
       or_dash(escaped(status.uplinks)), or_dash(escaped(status.others)), or_dash(text_of(node.missing)),
-      draining_line(status));
+      escaped(status.kernel), preemption_text(status.preemption), draining_line(status));
 }
 
 /// Retired entries take room, but are not in use.
@@ -170,6 +171,10 @@ json::object agent_json(const Status& status) {
   return agent;
 }
 
+json::object kernel_json(const Status& status) {
+  return {{"release", escaped(status.kernel)}, {"preemption", preemption_name(status.preemption)}};
+}
+
 std::string status_json(const Status& status) {
   const auto& node = status.node;
   json::object counts;
@@ -192,6 +197,7 @@ std::string status_json(const Status& status) {
                          {"uplinks", escaped(status.uplinks)},
                          {"others", escaped(status.others)},
                          {"without", text_of(node.missing)},
+                         {"kernel", kernel_json(status)},
                          {"maps", std::move(fills)},
                          {"outcomes", std::move(counts)}};
   if (node.policy.draining == LB_YES) object["draining"] = draining_json(status);

@@ -49,11 +49,26 @@ void sort_frontends(ServiceView& view) {
 
 using Visit = std::function<void(const FlowView&)>;
 
+/// Adds what the flow's forward entry knows. Its tuple may be another flow's by now.
+template <class Table, class Key, class Flow>
+void join_forward(FlowView& view, const Table& table, const Key& key, const Flow& flow) {
+  const auto there = other_key(key, flow);
+  const auto forward = table.get(there);
+  if (!forward) {
+    return;
+  }
+  const auto back = other_key(there, *forward);
+  if (std::memcmp(&back, &key, sizeof(key)) == 0) {
+    view.track = joined(view.track, forward->track);
+  }
+}
+
 template <class Table>
 error_code visit_established(const Table& table, const Visit& visit) {
   return table.for_each([&](const auto& key, const auto& flow) {
     if (auto view = flow_view(key, flow)) {
       view->is_assured = true;
+      join_forward(*view, table, key, flow);
       visit(*view);
     }
   });
@@ -63,8 +78,9 @@ template <class Table>
 error_code visit_unassured(const Table& unassured, const Table& established, std::uint32_t now,
                            const Visit& visit) {
   return unassured.for_each([&](const auto& key, const auto& flow) {
-    const auto view = flow_view(key, flow);
+    auto view = flow_view(key, flow);
     if (view && !forgotten(flow.track, now) && !established.get(key)) {
+      join_forward(*view, unassured, key, flow);
       visit(*view);
     }
   });
@@ -140,6 +156,13 @@ error_code read_flows(const MapSet& maps, std::uint32_t now,
     return error;
   }
   return visit_unassured(maps.unassured6, maps.flows6, now, visit);
+}
+
+lb_track joined(const lb_track& reply, const lb_track& forward) {
+  auto both = reply;
+  both.seen += age(forward.seen, reply.seen);
+  both.state = std::max(reply.state, forward.state);
+  return both;
 }
 
 std::optional<FlowView> flow_view(const lb_flow4_key& key, const lb_flow4& flow) {

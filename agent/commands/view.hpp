@@ -33,7 +33,8 @@ struct BackendViews {
   std::size_t gone = 0;
 };
 
-/// One connection, read from its reply entry. IPv4 addresses in the 16-byte form.
+/// One connection, read from its reply entry; state and time of its last packet are those of both entries.
+/// IPv4 addresses in the 16-byte form.
 struct FlowView {
   struct End {
     std::array<std::uint8_t, 16> address{};
@@ -63,6 +64,10 @@ struct FlowView {
 /// ignore: those whose flow is assured by now, and old ones. `now`: seconds of lb_clock, 0 if unknown.
 [[nodiscard]] maps::error_code read_flows(const maps::MapSet& maps, std::uint32_t now,
                                           const std::function<void(const FlowView&)>& visit);
+
+/// The reply entry of a flow, with the later packet of both entries, and the state that is nearer to the end:
+/// each side's packets change only its own entry.
+[[nodiscard]] lb_track joined(const lb_track& reply, const lb_track& forward);
 
 /// The flow of a reply entry; nullopt for a forward entry.
 [[nodiscard]] std::optional<FlowView> flow_view(const lb_flow4_key& key, const lb_flow4& flow);

@@ -183,9 +183,9 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->type_name("MODE")
       ->check(one_of(forwarding_ways))
       ->capture_default_str();
-  app.add_option(
-         "--without", raw.without,
-         fmt::format("Leave optional kernel features unused: {}", fmt::join(optional_features(), ", ")))
+  app.add_option("--without", raw.without,
+                 fmt::format("Leave optional features of the kernel or the programs unused: {}",
+                             fmt::join(optional_features(), ", ")))
       ->type_name("LIST")
       ->check(CLI::Validator(wrong_feature, "", ""));
 }
@@ -197,7 +197,8 @@ void add_addresses(CLI::App& app, RawOptions& raw) {
       ->check(checked(parse_node_port_addresses, "all, primary, localhost or a list of CIDRs"))
       ->capture_default_str();
   app.add_option("--external-ips", raw.external_ips,
-                 "Serve spec.externalIPs: all, none, or inside these CIDRs")
+                 "Serve spec.externalIPs: all, none, or inside these CIDRs; an address that this node "
+                 "holds only inside these CIDRs, one of the Node object only by its own /32 or /128")
       ->type_name("LIST")
       ->check(checked([](const std::string& text) { return text == "all" || parse_external_ips(text); },
                       "all, none or a list of CIDRs"))

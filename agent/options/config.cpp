@@ -264,9 +264,10 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
 }  // namespace
 
 const std::vector<std::string>& optional_features() {
-  static const std::vector<std::string> names = {"tcx",       "fib-source", "fib-mark",
-                                                 "ct-lookup", "csum-ipv6",  "socket-destroy",
-                                                 "skb-sums",  "sock-diag",  "xdp"};
+  static const std::vector<std::string> names = {
+      "tcx",          "fib-source",     "fib-mark",         "ct-lookup",        "csum-ipv6", "socket-destroy",
+      "skb-sums",     "sock-diag",      "storage-iterator", "socket-reconnect", "xdp",       "tc-fastpath",
+      "xdp-fastpath", "egress-verdicts"};
   return names;
 }
 

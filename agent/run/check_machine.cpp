@@ -14,6 +14,8 @@
 #include "agent/programs/bpf_programs.hpp"
 #include "agent/run/host_facts.hpp"
 #include "agent/run/inputs.hpp"
+#include "agent/run/unused_proxies.hpp"
+#include "agent/run/writable_paths.hpp"
 
 namespace lb::agent {
 namespace {
@@ -28,6 +30,12 @@ void check_remarks(const AgentOptions& options, Findings& findings) {
     } else {
       findings.warning("configuration", remark.text, "");
     }
+  }
+}
+
+void check_writable(const AgentOptions& options, Findings& findings) {
+  for (const auto& warning : writable_by_all(options)) {
+    findings.warning("rights of files", warning, "");
   }
 }
 
@@ -48,6 +56,9 @@ void check_source(const AgentOptions& options, Findings& findings) {
   std::optional<Inputs> inputs;
   if (findings.need("source", [&] { inputs.emplace(context, options); })) {
     findings.ok("source", inputs->text());
+  }
+  if (const auto warning = unused_proxies(options, own_environment); !warning.empty()) {
+    findings.warning("HTTP proxy", warning, "see that this node reaches them without the proxy");
   }
 }
 
@@ -94,30 +105,46 @@ void check_timer(const Prerequisites& found, Findings& findings) {
   }
 }
 
+/// A refused program is a warning where the agent starts without it, or without some feature of it.
+void check_refusals(const Acceptance& accepted, Findings& findings) {
+  constexpr const char* advice =
+      "report it with the kernel's release; a kernel that accepts it loses nothing";
+  for (const auto& refusal : accepted.refusals) {
+    findings.warning("program " + refusal.program, refusal_text(refusal), advice);
+    for (const auto& attempt : refusal.attempts) {
+      if (!attempt.without.empty()) {
+        findings.warning("program " + refusal.program,
+                         fmt::format("nor without {}: {}", attempt.without, attempt.reason), "");
+      }
+    }
+  }
+}
+
 void check_programs(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
   if (!found.features) {
     return;
   }
-  for (const auto& probe : probe_programs(options, *found.features)) {
-    const auto subject = "program " + probe.name;
-    if (probe.refusal.empty()) {
-      findings.ok(subject, probe.instructions == 0 ? std::string("loads")
-                                                   : fmt::format("loads: {} of {} instructions",
-                                                                 probe.instructions, instructions_limit));
-    } else {
-      findings.missing(
-          subject, StartError(fmt::format("the kernel refuses it: {}", probe.refusal),
-                              "report it with the kernel's release, and use another kernel (6.1 or later)"));
-    }
+  Acceptance accepted;
+  if (!findings.need("programs", [&] { accepted = try_programs(options, *found.features); })) {
+    return;
   }
+  for (const auto& [name, probe] : accepted.loads) {
+    const auto instructions = probe.instructions == 0 ? std::string("loads")
+                                                      : fmt::format("loads: {} of {} instructions",
+                                                                    probe.instructions, instructions_limit);
+    const bool useless = accepted.left_out.contains(name);
+    findings.ok("program " + name, useless ? instructions + "; useless without those refused" : instructions);
+  }
+  check_refusals(accepted, findings);
 }
 
 }  // namespace
 
 std::vector<Finding> check_machine(const AgentOptions& options) {
   Findings findings(Findings::Missing::is_listed);
-  const auto running = find_agent(maps::Pins(options.pins));
+  const auto running = find_agent(maps::Pins(options.pins), PidWait::a_heartbeat);
   check_remarks(options, findings);
+  check_writable(options, findings);
   const auto found = check_prerequisites(options, findings);
   check_timer(found, findings);
   check_agent(options, running, findings);

@@ -5,12 +5,14 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/observe/configz.hpp"
 #include "agent/run/plan_options.hpp"
@@ -49,6 +51,12 @@ ConfigReconciler::Actions config_actions(Events& events, Coexistence& coexistenc
           .report = [&coexistence](auto problem) { coexistence.set_config(std::move(problem)); }};
 }
 
+void log_lost_sources(std::size_t entries) {
+  if (entries > 0) {
+    spdlog::info("ended source-NATed flows from addresses that this node no longer has: {} entries", entries);
+  }
+}
+
 }  // namespace
 
 Components::Components(asio::io_context& context, const AgentOptions& given, PinLock& lock,
@@ -76,7 +84,8 @@ Components::Components(asio::io_context& context, const AgentOptions& given, Pin
       plan_writer(context, datapath.udp_cleanup(), options.sockets, {tables, metrics, intake},
                   [&events](const auto& end) { events.plans_written(end); }),
       pacer(plan_writer, takes_turns(context, pacer, events), Pacer::max_writes,
-            options.sizes.consistent_slots),
+            options.sizes.consistent_slots, plan_options.max_frontends),
+      local_backends([this](const auto& address) { return routes.next_hop(address); }),
       cluster(options.node, plan_options, pacer, [this](const auto& each) { complain(each); }),
       api_server_cache(options.manifests.empty() ? options.state : std::string()),
       intake(cluster, options.node, metrics, health, Moment::now, [&events] { events.objects_changed(); }),
@@ -89,13 +98,19 @@ Components::Components(asio::io_context& context, const AgentOptions& given, Pin
       coexistence(options, datapath, metrics),
       backend_routes(context, {cluster, node, served_devices}, coexistence),
       ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
+      lost_sources(context, maps.set, log_lost_sources),
       kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
       conntrack_tracking(context, datapath.features(), coexistence, kept_tracking_table(pins.base())),
       config_reconciler(context, options, metrics, config_actions(events, coexistence)),
-      health_check_ports(context, {options, health, servers, inputs, metrics, coexistence},
-                         [this](const auto& each) { complain(each); }),
+      health_check_ports(
+          context,
+          {options, health, servers, inputs, metrics, coexistence,
+           descriptor_shares(raise_descriptor_limit())},
+          [this](const auto& each) { complain(each); },
+          [] { return KubeProxyRules().detect().empty() ? KubeProxy::absent : KubeProxy::present; }),
       own_node(options, intake, coexistence, [this](const auto& each) { complain(each); }) {
   intake.cache_api_servers_in(api_server_cache);
+  cluster.ask_routes(local_backends);
   cluster.set_api_servers(inputs.api_servers());
   inputs.on_api_servers([&events] { events.api_servers_changed(); });
   inputs.on_requests([this](const auto& outcome) { metrics.requested(outcome); });
@@ -152,7 +167,7 @@ Backlog Components::backlog() const {
 }
 
 void Components::complain(const k8s::Complaint& complaint) {
-  metrics.complained();
+  if (complaint.type == k8s::ComplaintType::problem) metrics.complained();
   complaints.say(complaint, std::chrono::steady_clock::now());
   if (auto event = k8s::event_of(complaint)) inputs.post(std::move(*event));
 }

@@ -15,12 +15,14 @@
 #include "agent/datapath/datapath.hpp"
 #include "agent/datapath/expiry_timer.hpp"
 #include "agent/datapath/kube_proxy_flows.hpp"
+#include "agent/datapath/local_backends.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/datapath/map_resizer.hpp"
 #include "agent/datapath/open_maps.hpp"
 #include "agent/datapath/served_devices.hpp"
 #include "agent/datapath/table_reconciler.hpp"
 #include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/route_lookup.hpp"
 #include "agent/observe/pages.hpp"
 #include "agent/observe/servers.hpp"
 #include "agent/plan/cluster.hpp"
@@ -34,6 +36,7 @@
 #include "agent/run/own_node_reporter.hpp"
 #include "agent/run/plan_writer.hpp"
 #include "agent/run/start_phase.hpp"
+#include "agent/tables/lost_sources.hpp"
 #include "agent/tables/tables.hpp"
 
 namespace lb::agent {
@@ -114,6 +117,8 @@ struct Components {
   PlanOptions plan_options;
   PlanWriter plan_writer;
   Pacer pacer;
+  RouteLookup routes;
+  LocalBackends local_backends;
   Cluster cluster;
   ApiServerCache api_server_cache;
   Intake intake;
@@ -125,6 +130,7 @@ struct Components {
   Coexistence coexistence;
   BackendRoutes backend_routes;
   IpsecPolicies ipsec;
+  LostSources lost_sources;
   KubeProxyFlows kube_proxy_flows;
   ConntrackTracking conntrack_tracking;
   ConfigReconciler config_reconciler;

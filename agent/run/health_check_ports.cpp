@@ -1,15 +1,25 @@
 #include "agent/run/health_check_ports.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <chrono>
+#include <memory>
 #include <utility>
+
+#include "agent/observe/connection_pool.hpp"
 
 namespace lb::agent {
 namespace {
 
-/// Load balancers use any method, and connect to every address of a family (SEM-58).
-constexpr HttpLimits health_check_rules{
-    .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
+/// Load balancers use any method, and connect to every address of a family (SEM-58). All of the ports share
+/// one bound of clients.
+HttpLimits health_check_rules(std::size_t clients) {
+  return {.body_bytes = 4096,
+          .pool = std::make_shared<ConnectionPool>(clients),
+          .methods = HttpMethods::any,
+          .families = HttpFamilies::own};
+}
 
 }  // namespace
 
@@ -25,33 +35,80 @@ std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::siz
 }
 
 HealthCheckPorts::HealthCheckPorts(boost::asio::io_context& context, Dependencies dependencies,
-                                   Complain complain)
+                                   Complain complain, Look look)
     : dependencies_(dependencies),
       complain_(std::move(complain)),
+      look_(std::move(look)),
+      events_([this](k8s::Event event) { dependencies_.inputs.post(std::move(event)); }, look_),
       health_checks_(
           dependencies.health, Moment::now,
-          [&context](const Listen& listen, HttpHandler handler) {
-            return HttpServer::open(context, listen, std::move(handler), health_check_rules);
+          [&context, rules = health_check_rules(dependencies.descriptors.clients)](const Listen& listen,
+                                                                                   HttpHandler handler) {
+            return HttpServer::open(context, listen, std::move(handler), rules);
           },
-          [this](const auto& check, const auto& why) { complain_of(check, why); }) {}
+          [this](const auto& port) { complain_of(port); },
+          [this](const auto& check, const auto& place) { opened(check, place); },
+          dependencies.descriptors.listeners) {}
+
+void HealthCheckPorts::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
+  if (owner_ == Owner::kube_proxy) return health_checks_.serve({}, {});
+  health_checks_.serve(checks, addresses);
+  events_.forget_but(port_names());
+}
+
+bool HealthCheckPorts::follow_drain(lb_bool draining) {
+  // kube-proxy is looked for only while its rules decide.
+  const bool leaves = draining == LB_YES && (owner_ == Owner::kube_proxy || look_() == KubeProxy::present);
+  const auto owner = leaves ? Owner::kube_proxy : Owner::agent;
+  if (owner == owner_) return false;
+  owner_ = owner;
+  if (owner == Owner::kube_proxy) {
+    spdlog::info(
+        "drained to kube-proxy: its ports 10256 and 10249 and the health-check node ports are left to it");
+    dependencies_.servers.leave_to_kube_proxy();
+  } else {
+    dependencies_.servers.resume();
+  }
+  return true;
+}
 
 /// Logs the problem, and posts an Event that the Service's owner sees (SEM-58).
-void HealthCheckPorts::complain_of(const HealthCheck& check, const std::string& why) {
-  complain_({"Service " + check.service.text(), "", why});
-  dependencies_.inputs.post({.object = check.service,
-                             .reason = "FailedToStartServiceHealthcheck",
-                             .message = fmt::format("node {} {}", dependencies_.options.node, why),
-                             .uid = check.uid});
+void HealthCheckPorts::complain_of(const ServiceHealth::Taken& port) {
+  complain_({"Service " + port.check.service.text(), "", port.why});
+  events_.taken(port.place,
+                {.object = port.check.service,
+                 .reason = "FailedToStartServiceHealthcheck",
+                 .message = fmt::format("node {} {}", dependencies_.options.node, port.why),
+                 .uid = port.check.uid},
+                std::chrono::steady_clock::now());
 }
 
-void HealthCheckPorts::post_events() {
-  for (const auto& server : dependencies_.servers.waiting()) {
-    dependencies_.inputs.post(
-        {{"", dependencies_.options.node}, server.event, server.problem, k8s::EventSubject::node});
+void HealthCheckPorts::opened(const HealthCheck& check, const std::string& place) {
+  events_.listens(place, fmt::format("node {} listens on its health-check node port {} now",
+                                     dependencies_.options.node, check.port));
+}
+
+/// As events_ knows them: places of health checks, and reasons of Events for the agent's own servers.
+std::set<std::string> HealthCheckPorts::port_names() const {
+  auto names = health_checks_.waiting_places();
+  for (const auto& server : dependencies_.servers.all()) names.insert(server.event);
+  return names;
+}
+
+void HealthCheckPorts::report() {
+  const auto now = std::chrono::steady_clock::now();
+  if (owner_ == Owner::agent) {
+    for (const auto& server : dependencies_.servers.all()) {
+      if (server.problem.empty()) {
+        events_.listens(server.event, "the agent listens now: the port has become free");
+      } else {
+        events_.taken(
+            server.event,
+            {{"", dependencies_.options.node}, server.event, server.problem, k8s::EventSubject::node}, now);
+      }
+    }
+    events_.pass(now);
   }
-}
-
-void HealthCheckPorts::update_metrics() {
   const auto checks = health_checks_.waiting();
   dependencies_.metrics.ports_waiting("health-check", checks);
   dependencies_.coexistence.set_ports(taken_ports_text(dependencies_.servers.waiting(), checks));

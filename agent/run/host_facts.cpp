@@ -13,6 +13,7 @@
 #include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/conntrack.hpp"
 #include "agent/netlink/nf_tables.hpp"
+#include "agent/programs/preemption.hpp"
 
 namespace lb::agent {
 namespace {
@@ -72,6 +73,7 @@ void check_settings(Findings& findings) {
   check_hardening(findings);
   check_lockdown(findings);
   check_unprivileged(findings);
+  findings.ok("preemption", std::string(preemption_text(preemption_of(running_kernel()))));
   findings.ok("cgroup versions", cgroup1_text());
 }
 
@@ -102,10 +104,12 @@ void check_features(const Prerequisites& found, Findings& findings) {
         findings.ok(subject, "present");
         break;
       case FeatureState::switched_off:
-        findings.ok(subject, fmt::format("switched off; instead: {}", feature_fallback(feature)));
+        findings.ok(subject, fmt::format("switched off; instead: {}", found.features->fallback(feature)));
+        break;
+      case FeatureState::refused:  // not at this point: the programs are tried later
         break;
       case FeatureState::absent:
-        findings.warning(subject, fmt::format("absent; instead: {}", feature_fallback(feature)),
+        findings.warning(subject, fmt::format("absent; instead: {}", found.features->fallback(feature)),
                          fmt::format("{} has it", feature_source(feature)));
     }
   }

@@ -8,7 +8,7 @@
 
 namespace lb::agent {
 
-/// Kernel settings that affect BPF programs.
+/// Settings and build options of the kernel that affect BPF programs.
 void check_settings(Findings& findings);
 
 /// Privileges that a process can use but does not need.

@@ -31,6 +31,11 @@ void IpsecPolicies::apply() {
   targets_.coexistence.set_xfrm(policies.count);
 }
 
+void IpsecPolicies::publish_policy() {
+  const auto written = targets_.node.publish_policy();
+  targets_.coexistence.set_xfrm_refusal(written == Written::all ? XfrmRefusal::covered : XfrmRefusal::all);
+}
+
 void IpsecPolicies::end_redirected_flows() { redirected_flows_.end(xfrm_.policies().ranges); }
 
 }  // namespace lb::agent

@@ -28,6 +28,9 @@ class IpsecPolicies {
   /// Logs and reports the number of policies; after the next NodePublisher::apply_ranges() programs refuse
   /// new flows to the covered addresses.
   void apply();
+  /// Call after the tables were written: while they lack a range, programs refuse all new flows that they
+  /// would redirect, and `status` says so.
+  void publish_policy();
   /// Ends redirected flows to covered addresses; programs must already refuse new ones.
   void end_redirected_flows();
 

@@ -2,6 +2,7 @@
 // that source NAT must not use.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/kernel_ports.hpp"
 #include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/unserved_addresses.hpp"
 #include "agent/options/config.hpp"
 #include "agent/plan/cluster.hpp"
 #include "agent/run/intake.hpp"
@@ -16,6 +18,9 @@
 #include "agent/tables/tables.hpp"
 
 namespace lb::agent {
+
+/// How much of the IPsec policies' ranges is in the table.
+enum class Written : std::uint8_t { all, some };
 
 class NodePublisher {
  public:
@@ -38,9 +43,16 @@ class NodePublisher {
   void set_xfrm(std::vector<k8s::Prefix> ranges);
   /// Publishes the ranges of pods, of IPsec policies, and of ClusterIPs.
   void apply_ranges();
+  /// Publishes the node's policy again: what the tables hold may have changed by a retry. While they lack a
+  /// range of an IPsec policy, programs treat every address as covered.
+  Written publish_policy();
   /// Publishes the kernel's ports, which an operator may change at any time without a notification.
   void apply_kernel_ports();
 
+  /// Devices whose addresses serve node ports, and that are not served.
+  [[nodiscard]] std::vector<UnservedAddress> unserved_addresses() const;
+  /// All addresses of the node.
+  [[nodiscard]] std::vector<k8s::Address> addresses() const;
   /// The addresses on which health checks are served.
   [[nodiscard]] std::vector<k8s::Address> health_addresses() const;
 
@@ -52,6 +64,7 @@ class NodePublisher {
   Targets targets_;
   KubeProxy kube_proxy_ = KubeProxy::absent;
   std::vector<k8s::Prefix> xfrm_;
+  std::optional<lb_node_policy> policy_;     ///< as last published
   std::vector<k8s::Address> primary_;        ///< primary addresses as last applied
   std::optional<KernelPorts> kernel_ports_;  ///< ports as last written
 };

@@ -23,12 +23,13 @@ enum class Step : std::uint8_t {
   attach,            ///< attach all hooks for the first time, once the first plan is in the maps
   hooks,             ///< follow devices that were added, removed or changed
   redirected_flows,  ///< end flows that IPsec policies cover; since `node`, programs refuse new ones
+  lost_sources,      ///< end flows from addresses that this node no longer has
   conntrack,         ///< configure the kernel's conntrack as the options say
   repair,            ///< compare the tables with their written values
   tables,            ///< report tables that are nearly full, enlarge them, schedule retries
   readiness,         ///< check whether all delivered objects are in the maps
   health_checks,     ///< serve the health-check node ports
-  unreported_changes,  ///< check facts without kernel notifications, and write the heartbeat
+  unreported_changes,  ///< check facts without kernel notifications, follow a drain, and write the heartbeat
   reports,             ///< report a missing own Node, and ports that are taken
 };
 

@@ -10,6 +10,7 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.service_proxy_name = options.service_proxy_name;
   plan.external_ip_ranges = options.external_ips;
   plan.excluded = options.exclude;
+  plan.pod_ranges = options.cluster_cidrs;
   plan.topology_labels = options.topology_labels;
   plan.max_frontends = options.service_frontends;
   plan.selection = options.selection;

@@ -16,14 +16,17 @@ Namespaces namespaces_of(SocketScope scope) {
   return scope == SocketScope::all ? Namespaces::all : Namespaces::own;
 }
 
-/// Logs closed sockets, and a lasting problem once.
-StaleUdpSocketCloser::Report log_closed_sockets() {
-  return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
-    if (count > 0) {
-      spdlog::info("reset {} connected UDP sockets whose backend is gone", count);
+/// Logs what became of sockets, and a lasting problem once.
+StaleUdpSocketCloser::Report log_stale_sockets() {
+  return [last = std::string()](const UdpRound& round) mutable {
+    if (round.reconnected > 0) {
+      spdlog::info("connected {} UDP sockets again whose backend is gone", round.reconnected);
     }
-    if (problem != std::exchange(last, problem) && !problem.empty()) {
-      spdlog::warn("cannot reset UDP sockets of every network namespace: {}", problem);
+    if (round.ended > 0) {
+      spdlog::info("reset {} connected UDP sockets whose backend is gone", round.ended);
+    }
+    if (round.problem != std::exchange(last, round.problem) && !round.problem.empty()) {
+      spdlog::warn("cannot reset {} UDP sockets whose backend is gone: {}", round.left, round.problem);
     }
   };
 }
@@ -33,7 +36,7 @@ StaleUdpSocketCloser::Report log_closed_sockets() {
 PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
                        Dependencies dependencies, std::function<void(const Moment& end)> wrote)
     : dependencies_(dependencies),
-      stale_udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
+      stale_udp_sockets_(context, cleanup, namespaces_of(scope), log_stale_sockets()),
       wrote_(std::move(wrote)) {
   dependencies_.tables.on_udp_change([this] { stale_udp_sockets_.check_soon(); });
 }

@@ -15,12 +15,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<k8s::Address> own_addresses(const NodePortAddresses& node_ports) {
+void set_own_addresses(Cluster& cluster, const NodePortAddresses& node_ports) {
+  const auto network = read_network(Routes::ignored);
   std::vector<k8s::Address> addresses;
-  for (const auto& each : read_network(Routes::ignored).addresses(node_ports, {})) {
-    addresses.push_back(each.address);
-  }
-  return addresses;
+  for (const auto& each : network.addresses(node_ports, {})) addresses.push_back(each.address);
+  cluster.set_addresses(std::move(addresses));
+  cluster.set_broadcasts(network.broadcasts());
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::vector<k8s::Address> own_addresses(const NodePortAddresses& node_ports) {
 PlannedServices::PlannedServices(const AgentOptions& options)
     : inputs_(context_, options),
       cluster_(options.node, plan_options(options), *this, [this](const auto& each) { complain(each); }) {
-  cluster_.set_addresses(own_addresses(options.node_port_addresses));
+  set_own_addresses(cluster_, options.node_port_addresses);
   cluster_.set_api_servers(inputs_.api_servers());
   inputs_.on_api_servers([this] {
     cluster_.set_api_servers(inputs_.api_servers());
@@ -67,6 +67,7 @@ void PlannedServices::apply(Batch batch, std::vector<PlanChange> changes) {
 }
 
 void PlannedServices::complain(const k8s::Complaint& complaint) {
+  if (complaint.type == k8s::ComplaintType::recovery) return;
   last_complaint_ = complaint_text(complaint);
   complaints_.insert(last_complaint_);
 }

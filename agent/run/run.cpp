@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/base/error.hpp"
 #include "agent/base/log.hpp"
@@ -19,6 +20,8 @@
 #include "agent/run/absence.hpp"
 #include "agent/run/end_signals.hpp"
 #include "agent/run/serve.hpp"
+#include "agent/run/unused_proxies.hpp"
+#include "agent/run/writable_paths.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
@@ -99,13 +102,23 @@ int run_agent(AgentOptions options) {
   if (options.init_only) {
     return prepare(options);
   }
+  for (const auto& warning : writable_by_all(options)) {
+    spdlog::warn("{}", warning);
+  }
+  if (const auto warning = unused_proxies(options, own_environment); !warning.empty()) {
+    spdlog::warn("{}", warning);
+  }
   EndSignals ends;
   const maps::Pins pins(options.pins);
   const auto absence = absence_text(find_agent(pins).last_heartbeat, std::chrono::system_clock::now());
   auto lock = PinLock::take(pins);
   std::optional<AgentOptions> good;  ///< options of the previous agent
-  Start start{
-      .lock = lock, .readiness = Readiness::never, .min_slots = options.sizes.slots, .absence = absence};
+  std::vector<ProgramRefusal> refusals;
+  Start start{.lock = lock,
+              .readiness = Readiness::never,
+              .min_slots = options.sizes.slots,
+              .absence = absence,
+              .refusals = refusals};
   auto change = SizeChange::larger;
   for (;;) {
     try {

@@ -5,15 +5,20 @@
 // events mark steps, and one reconcile(), soon after, runs the marked steps in the order of enum Step.
 #include "agent/run/serve.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/base/log.hpp"
 #include "agent/base/oom_score.hpp"
@@ -29,6 +34,22 @@ namespace lb::agent {
 namespace {
 
 namespace asio = boost::asio;
+
+void log_refusal(const ProgramRefusal& refusal) {
+  spdlog::warn("{}", refusal_text(refusal));
+  for (const auto& attempt : refusal.attempts) {
+    if (!attempt.without.empty()) {
+      spdlog::warn("{} is refused without {}, too: {}", refusal.program, attempt.without, attempt.reason);
+    }
+  }
+}
+
+/// "client addresses not kept: default/web and 2 more", for `status`, where there is little room.
+std::string clients_text(const std::vector<std::string>& services) {
+  if (services.empty()) return {};
+  const auto text = "client addresses not kept: " + services.front();
+  return services.size() == 1 ? text : fmt::format("{} and {} more", text, services.size() - 1);
+}
 
 class Agent final : public Events {
  public:
@@ -56,11 +77,14 @@ class Agent final : public Events {
   void must_begin_with(const Sizes& sizes) override;
   void begin_again(Next next);
 
+  void follow_routes();
   void reconcile();
   void act(Step step);
   void choose_devices();
+  void publish_addresses();
   void start_source();
   void report_absence();
+  void report_refusals();
   void check_kube_proxy();
   void publish_node();
   void attach();
@@ -77,6 +101,7 @@ class Agent final : public Events {
   PendingSteps pending_{[this] { asio::post(context_, [this] { reconcile(); }); }};
   StartPhase phase_;
   std::optional<std::string> absence_;
+  std::vector<ProgramRefusal>& reported_;
   std::optional<Next> next_;  ///< set to end this agent
   Components components_;
   StartProgress start_progress_;
@@ -87,6 +112,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       options_(options),
       phase_(start.readiness),
       absence_(start.absence),
+      reported_(start.refusals),
       components_(context_, options, start.lock, start.min_slots, *this),
       start_progress_(context_, [this] {
         components_.heartbeat();
@@ -136,7 +162,7 @@ void Agent::await_sighup() {
 void Agent::network_changed() {
   components_.coexistence.devices_changed();
   components_.backend_routes.note_change();
-  pending_.mark({Step::devices, Step::addresses, Step::source, Step::plans, Step::hooks});
+  pending_.mark({Step::devices, Step::addresses, Step::source, Step::plans, Step::hooks, Step::lost_sources});
   objects_changed();
 }
 
@@ -164,6 +190,10 @@ void Agent::tables_changed() {
 
 void Agent::hooks_checked(CheckDepth depth) {
   pending_.mark({Step::unreported_changes});
+  follow_routes();
+  if (components_.served_devices.is_due(std::chrono::steady_clock::now())) {
+    pending_.mark({Step::devices, Step::addresses, Step::hooks});
+  }
   if (depth == CheckDepth::thorough) {
     components_.backend_routes.check();
     pending_.mark({Step::kube_proxy});
@@ -174,6 +204,23 @@ void Agent::hooks_checked(CheckDepth depth) {
   if (!components_.health_check_ports.complete()) {
     pending_.mark({Step::health_checks});
   }
+}
+
+/// Plans services again whose endpoints on this node are reached by other devices than before.
+void Agent::follow_routes() {
+  auto& backends = components_.local_backends;
+  if (components_.routes.changed()) {
+    backends.note_change();
+  }
+  const auto changes = backends.check(std::chrono::steady_clock::now());
+  if (changes.forgotten) {
+    components_.cluster.routes_forgotten();
+  } else if (!changes.addresses.empty()) {
+    components_.cluster.routes_changed(changes.addresses);
+  } else {
+    return;
+  }
+  pending_.mark({Step::plans});
 }
 
 /// Updates options of which no component keeps a copy.
@@ -213,7 +260,7 @@ void Agent::act(Step step) {
     case Step::devices:
       return choose_devices();
     case Step::addresses:
-      return components_.node_publisher.apply_addresses();
+      return publish_addresses();
     case Step::source:
       return start_source();
     case Step::plans:
@@ -234,6 +281,9 @@ void Agent::act(Step step) {
       return phase_.is_serving() ? components_.attachment_reconciler.follow_devices() : void();
     case Step::redirected_flows:
       return phase_.is_serving() ? components_.ipsec.end_redirected_flows() : void();
+    case Step::lost_sources:
+      return phase_.is_serving() ? components_.lost_sources.follow(components_.node_publisher.addresses())
+                                 : void();
     case Step::conntrack:
       return phase_.is_serving() ? apply_conntrack() : void();
     case Step::repair:
@@ -248,25 +298,34 @@ void Agent::act(Step step) {
       return check_unreported();
     case Step::reports:
       components_.own_node.report();
-      return components_.health_check_ports.update_metrics();
+      components_.coexistence.set_clients(clients_text(components_.cluster.complaining(client_address_lost)));
+      return phase_.phase() != Phase::starting ? components_.health_check_ports.report() : void();
   }
 }
 
 void Agent::choose_devices() {
   auto& served = components_.served_devices;
-  if (served.decide(components_.cluster.node().object_addresses)) {
+  if (served.decide(components_.cluster.node().object_addresses, std::chrono::steady_clock::now())) {
     components_.backend_routes.note_change();
     pending_.mark({Step::hooks});
   }
+  components_.local_backends.set_uplinks(served.uplink_indices());
   components_.coexistence.set_uplinks(
       options_.serves_uplinks() && served.uplinks().empty() ? "uplinks: --devices auto finds none" : "");
+}
+
+void Agent::publish_addresses() {
+  components_.node_publisher.apply_addresses();
+  components_.coexistence.set_addresses(
+      unserved_addresses_text(components_.node_publisher.unserved_addresses()));
 }
 
 void Agent::start_source() {
   if (phase_.set_network_known()) {
     components_.inputs.start(components_.intake);
-    components_.health_check_ports.post_events();
+    pending_.mark({Step::reports});
     report_absence();
+    report_refusals();
   }
 }
 
@@ -275,6 +334,26 @@ void Agent::report_absence() {
   spdlog::warn("{}", *absence_);
   components_.inputs.post(
       {{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});
+}
+
+/// Once for all agents of this process: the kernel stays the same.
+void Agent::report_refusals() {
+  std::vector<std::string> texts;
+  for (const auto& refusal : components_.datapath.refusals()) {
+    components_.metrics.program_refused(refusal.program, refusal.without);
+    if (std::ranges::find(reported_, refusal) == reported_.end()) {
+      log_refusal(refusal);
+      texts.push_back(refusal_text(refusal));
+      reported_.push_back(refusal);
+    }
+  }
+  if (!texts.empty()) {
+    components_.inputs.post({{"", options_.node},
+                             "ProgramsRefused",
+                             fmt::format("{}", fmt::join(texts, "; ")),
+                             k8s::EventSubject::node,
+                             "Start"});
+  }
 }
 
 void Agent::check_kube_proxy() {
@@ -298,9 +377,11 @@ void Agent::attach() {
   const auto former_agent = components_.before.started == 0 ? FormerAgent::none : FormerAgent::served;
   require_family(components_.cluster.node().family, components_.plan_options.families, components_.pins,
                  former_agent);
+  components_.ipsec.publish_policy();
   components_.kube_proxy_flows.start();
   components_.conntrack_tracking.start();
   const auto report = attach_first(components_.attachment_reconciler, components_.pins, former_agent);
+  components_.health.uplinks(report.uplinks_left_out() ? UplinkService::refused : UplinkService::served);
   phase_.attached();
   apply_conntrack();
   components_.start_reconcilers(phase_.first_batch()->wall);
@@ -310,11 +391,13 @@ void Agent::attach() {
   if (const auto missing = components_.datapath.features().missing(); !missing.empty()) {
     spdlog::info("without: {}", missing);
   }
-  pending_.mark({Step::redirected_flows, Step::unreported_changes});  // flows of an earlier agent
+  // Flows of an earlier agent.
+  pending_.mark({Step::redirected_flows, Step::lost_sources, Step::unreported_changes});
   objects_changed();
 }
 
 void Agent::maintain_tables() {
+  components_.ipsec.publish_policy();
   components_.table_reconciler.report_fullness();
   components_.map_resizer.make();
   components_.table_reconciler.retry_later();
@@ -341,6 +424,10 @@ void Agent::check_unreported() {
   components_.heartbeat();
   components_.node_publisher.apply_kernel_ports();
   components_.complaints.log_suppressed(std::chrono::steady_clock::now());
+  if (components_.health_check_ports.follow_drain(components_.datapath.page().read().policy.draining)) {
+    pending_.mark({Step::health_checks});
+  }
+  pending_.mark({Step::reports});
   components_.coexistence.check_reach(components_.node.network().devices(),
                                       components_.served_devices.uplinks());
 }

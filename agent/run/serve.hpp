@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/datapath/lock.hpp"
 #include "agent/options/config.hpp"
+#include "agent/programs/acceptance.hpp"
 #include "agent/run/end_signals.hpp"
 #include "agent/run/start_phase.hpp"
 
@@ -18,6 +20,7 @@ struct Start {
   Readiness readiness = Readiness::never;
   std::uint32_t min_slots = 0;  ///< minimum size of lb_slots: the size that the options requested at first
   std::optional<std::string> absence = std::nullopt;  ///< message to report about a missing earlier agent
+  std::vector<ProgramRefusal>& refusals;  ///< those that earlier agents of this process have reported
 };
 
 enum class SizeChange : std::uint8_t { larger, smaller };

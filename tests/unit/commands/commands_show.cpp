@@ -174,6 +174,30 @@ TEST_CASE("a flow is listed by the entry of its replies") {
   CHECK(flow.at("idleSeconds").to_number<int>() == 10);
 }
 
+TEST_CASE("a flow's state and idle time are those of both its entries") {
+  const auto entry = [](lb_state state, std::uint32_t seen) {
+    auto track = reply_flow().track;
+    track.state = state;
+    track.seen = seen;
+    return track;
+  };
+  struct Row {
+    lb_track reply, forward;
+    lb_state state;
+    std::uint32_t seen;
+  };
+  constexpr std::uint32_t wrapped = 3;  // the clock's seconds begin again after 2^32
+  for (const auto& row : {Row{entry(LB_OPEN, 90), entry(LB_RESET, 95), LB_RESET, 95},
+                          Row{entry(LB_CLOSING, 95), entry(LB_OPEN, 90), LB_CLOSING, 95},
+                          Row{entry(LB_OPEN, 0xfffffff0), entry(LB_OPEN, wrapped), LB_OPEN, wrapped},
+                          Row{entry(LB_OPEN, wrapped), entry(LB_OPEN, 0xfffffff0), LB_OPEN, wrapped}}) {
+    const auto both = joined(row.reply, row.forward);
+    CHECK(both.state == row.state);
+    CHECK(both.seen == row.seen);
+    CHECK(both.direction == LB_REPLY);
+  }
+}
+
 TEST_CASE("a cut list says so") {
   const FlowList list{{*flow_view(reply_key(), reply_flow())}, 3, 0};
   CHECK_THAT(show_flows(list, {}, Output::table), ContainsSubstring("1 of 3 flows; --limit 0 shows all\n"));
@@ -207,6 +231,7 @@ Status example() {
   std::strcpy(status.node.version, "0.1.0");
   std::strcpy(status.node.packets, "eth0 tcx+native");
   status.uplinks = "eth0 (default routes)";
+  status.kernel = "6.18.5";
   status.node.started = 1767323045;
   status.links = {"connect4", "eth0-ingress"};
   status.snapshot.fills = {{"lb_slots", 512, 1024}, {"lb_backends", 523, 1024, 507}};
@@ -227,6 +252,15 @@ TEST_CASE("status shows who serves, how full the maps are, and what has happened
   CHECK_THAT(text,
              ContainsSubstring("flow_stack     42  STACK   packet of a known flow, given to the stack\n"));
   CHECK_THAT(text, !ContainsSubstring("malformed"));
+}
+
+TEST_CASE("REL-122 status has the kernel's release and kind of preemption") {
+  auto status = example();
+  CHECK_THAT(show_status(status, Output::table), ContainsSubstring("Kernel   6.18.5, no PREEMPT_RT\n"));
+  status.preemption = Preemption::interleaved;
+  CHECK_THAT(show_status(status, Output::table), ContainsSubstring("scratch_busy"));
+  CHECK(json::parse(show_status(status, Output::json)).at("kernel") ==
+        json::object{{"release", "6.18.5"}, {"preemption", "interleaved"}});
 }
 
 TEST_CASE("status says while a node is drained, since when, for how long and how many flows are left") {
@@ -268,20 +302,6 @@ TEST_CASE("status without an agent says since when what is pinned grows old") {
   CHECK(object.at("outcomes").at("malformed").to_number<int>() == 0);
   CHECK(object.at("maps").at("lb_slots").at("limit").to_number<int>() == 1024);
   CHECK(object.at("maps").at("lb_backends").at("retired").to_number<int>() == 507);
-}
-
-TEST_CASE("the holder of a lock is read from /proc/locks") {
-  const std::string locks =
-      "1: POSIX  ADVISORY  WRITE 11 00:1f:77 0 EOF\n"
-      "2: FLOCK  ADVISORY  READ  12 00:1f:78 0 EOF\n"
-      "3: FLOCK  ADVISORY  WRITE 13 00:1f:77 0 EOF\n"
-      "3: -> FLOCK  ADVISORY  WRITE 14 00:1f:77 0 EOF\n";
-  const auto device = static_cast<dev_t>(0x1f);
-  CHECK(lock_holder(locks, device, 77) == 13);
-  CHECK(lock_holder(locks, device, 78) == 12);
-  CHECK_FALSE(lock_holder(locks, device, 79).has_value());
-  CHECK_FALSE(lock_holder("", device, 77).has_value());
-  CHECK_FALSE(lock_holder("3: FLOCK  ADVISORY  WRITE -1 00:1f:77 0 EOF\n", device, 77).has_value());
 }
 
 }  // namespace

@@ -95,6 +95,21 @@ TEST_CASE("REL-84: the node's own clients may have another set than those outsid
   CHECK(lines(theirs, ours, Detail::one_set).empty());
 }
 
+TEST_CASE("REL-84: the one set of IPVS is the inside one where the external policy allows no endpoint") {
+  auto sluice = frontend({});
+  sluice.inside = frontend({"10.244.2.1"}).inside;
+  const ServedFrontends ours = {{at("203.0.113.80"), sluice}};
+  const auto against = [&](const std::vector<const char*>& endpoints) {
+    return lines({{at("203.0.113.80"), frontend(endpoints)}}, ours, Detail::one_set);
+  };
+  CHECK(against({"10.244.2.1"}).empty());
+  CHECK(against({"10.244.3.1"}).size() == 1);
+  // With the internal policy Local, too, Sluice has none, where IPVS has endpoints on other nodes.
+  CHECK(lines({{at("10.96.0.80"), frontend({"10.244.2.1"})}}, {{at("10.96.0.80"), frontend({})}},
+              Detail::one_set)
+            .size() == 1);
+}
+
 TEST_CASE("REL-84: what a client gets without endpoints, session affinity, and who is let in") {
   auto kube_proxy = frontend({});
   kube_proxy.outside.verdict_if_empty = kube_proxy.inside.verdict_if_empty = EmptyVerdict::drop;
@@ -168,7 +183,7 @@ TEST_CASE("REL-84: the maps as frontends say the same as the plan") {
 
 TEST_CASE("REL-84: a comparison as a table and as JSON") {
   ComparedServices compared{
-      ProxyMode::nftables, "the manifests in /m", 4, {}, {"Service default/web: skipped"}};
+      ProxyMode::nftables, "the manifests in /m", 4, {}, {"Service default/web: skipped"}, {}};
   CHECK(show_comparison(compared, Output::table) ==
         "information: Service default/web: skipped\n"
         "The same: 4 frontends, of kube-proxy (nftables) and Sluice, from the manifests in /m.\n");
@@ -184,4 +199,21 @@ TEST_CASE("REL-84: a comparison as a table and as JSON") {
   CHECK(json.at("mode") == "nftables");
   CHECK(json.at("differences").as_array().at(0).as_object().at("kind") == "affinity");
   CHECK(json.at("differences").as_array().at(0).as_object().at("port") == 80);
+}
+
+TEST_CASE("REL-165: a rule that is not understood is not called a difference") {
+  ComparedServices compared{
+      ProxyMode::iptables, "the manifests in /m", 4, {}, {}, {"nat KUBE-SERVICES: match\nquota"}};
+  CHECK(show_comparison(compared, Output::table) ==
+        "a rule that is not understood: nat KUBE-SERVICES: match\\nquota\n"
+        "Cannot tell whether they are the same: 1 rules of kube-proxy are not understood, which may explain "
+        "some of 0 "
+        "differences in 4 frontends, of kube-proxy (iptables) and Sluice, from the manifests in /m.\n");
+  const auto json = boost::json::parse(show_comparison(compared, Output::json)).as_object();
+  CHECK(json.at("same") == false);
+  CHECK(json.at("differences").as_array().empty());
+  CHECK(json.at("notUnderstood").as_array().size() == 1);
+  compared.unread.assign(12, "nat KUBE-SERVICES: match quota");
+  const auto text = show_comparison(compared, Output::table);
+  CHECK(text.find("\nand 2 more\nCannot tell") != std::string::npos);
 }

@@ -235,7 +235,7 @@ TEST_CASE("an agent that starts again keeps its choice") {
                          .local_detection6 = LB_DETECT_BY_DEVICE,
                          .masquerade_all = LB_YES,
                          .drop_unallocated = LB_NO,
-                         .xfrm = LB_NO,
+                         .xfrm = LB_XFRM_NONE,
                          .conntrack_nat = LB_NO,
                          .draining = LB_NO,
                          .pad = 0});
