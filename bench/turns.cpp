@@ -33,6 +33,8 @@ constexpr const char* part = "turns";
 constexpr std::uint64_t mebibytes = 2048;
 constexpr double max_step = 10;  ///< ms
 constexpr double max_wait = 100;
+/// Two services with their limit of frontends (REL-155), and the small ones.
+constexpr std::uint64_t max_frontends_in_table = 2 * lb::agent::default_service_frontends + 8;
 
 Address address(const std::string& text) { return Address::parse(text).value(); }
 
@@ -112,21 +114,27 @@ class Bench {
     if (begins == Begins::synced) cluster_.synced();
   }
 
-  void measure(const std::string& what, const std::function<void(lb::agent::Cluster&)>& change) {
+  using Change = std::function<void(lb::agent::Cluster&)>;
+
+  void measure(const std::string& what, const Change& change) { measure(what, std::vector{change}); }
+  /// Further changes come before the former ones are written.
+  void measure(const std::string& what, const std::vector<Change>& changes) {
+    constexpr std::size_t steps_between = 40;
     loop_.forget();
     longest_wait_ = 0;
-    loop_.post([&] {
-      change(cluster_);
-      cluster_.flush();
-    });
-    change_small();
-    while (!loop_.is_idle()) {
+    auto next = changes.begin();
+    std::uint64_t most = 0;
+    for (std::size_t step = 0; next != changes.end() || !loop_.is_idle(); ++step) {
+      if (next != changes.end() && step % steps_between == 0) post(*next++);
+      if (step == 0) change_small();
       calls_.run();
-      loop_.run_one();
+      if (!loop_.is_idle()) loop_.run_one();
       if (!small_waits_ && !loop_.is_idle()) change_small();
+      most = std::max(most, tables_.fills().front().used);
     }
     while (!tables_.complete()) calls_.wait();
-    const bool missed = loop_.longest() > max_step || longest_wait_ > max_wait;
+    const bool missed =
+        loop_.longest() > max_step || longest_wait_ > max_wait || most > max_frontends_in_table;
     missed_ = missed_ || missed;
     fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} |\n", what, loop_.total(), loop_.longest(), longest_wait_);
     lb::bench::keep({part, what + ": longest step", "ms", lb::bench::single(loop_.longest())});
@@ -141,6 +149,13 @@ class Bench {
   [[nodiscard]] bool missed() const { return missed_; }
 
  private:
+  void post(const Change& change) {
+    loop_.post([&] {
+      change(cluster_);
+      cluster_.flush();
+    });
+  }
+
   void change_small() {
     small_waits_ = true;
     const double begin = loop_.total();
@@ -390,6 +405,103 @@ void consistent(Bench& bench) {
   bench.prepare([&](auto& cluster) { cluster.erase_slice(endpoints.key); });
 }
 
+/// A Service within its limit that asks for other frontends all the time: what is in the table counts.
+void changing(Bench& bench) {
+  constexpr std::size_t addresses = 9900;
+  const auto with = [](std::size_t first) {
+    auto made = service("changing", 1, 9);
+    for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(numbered(198, first + at));
+    return made;
+  };
+  std::vector<Bench::Change> changes;
+  changes.reserve(20);
+  for (std::size_t round = 0; round < 20; ++round) {
+    changes.emplace_back([made = with(round * addresses)](auto& cluster) { cluster.upsert(made); });
+  }
+  bench.measure("9,900 external IPs, 20 times others before the former are written", changes);
+  bench.prepare([&](auto& cluster) { cluster.erase_service({"default", "changing"}); });
+  changes.clear();
+  for (std::size_t round = 0; round < 20; ++round) {
+    auto made = service("ranges", 1, 9);
+    made.load_balancer_ips = {numbered(13, 2)};
+    for (std::size_t at = 0; at < addresses; ++at) {
+      made.source_ranges.push_back({numbered(14, round * addresses + at), 128});
+    }
+    changes.emplace_back([made = std::move(made)](auto& cluster) { cluster.upsert(made); });
+  }
+  bench.measure("9,900 source ranges, likewise", changes);
+  bench.prepare([&](auto& cluster) { cluster.erase_service({"default", "ranges"}); });
+}
+
+/// Services within their limits that fill the table of ranges together.
+void many_ranges(Bench& bench) {
+  constexpr std::size_t services = 7;
+  constexpr std::size_t ranges = 9900;
+  const auto numbered_service = [](std::size_t number) {
+    auto made = service(fmt::format("ranges-{}", number), 1, 20 + number);
+    made.load_balancer_ips = {numbered(13, 20 + number)};
+    for (std::size_t at = 0; at < ranges; ++at) {
+      made.source_ranges.push_back({numbered(14, number * ranges + at), 128});
+    }
+    return made;
+  };
+  std::vector<Service> made;
+  made.reserve(services);
+  for (std::size_t number = 0; number < services; ++number) made.push_back(numbered_service(number));
+  bench.measure("7 Services of 9,900 source ranges: come", [&](auto& cluster) {
+    for (const auto& each : made) cluster.upsert(each);
+  });
+  bench.measure("and go", [&](auto& cluster) {
+    for (const auto& each : made) cluster.erase_service(each.key);
+  });
+}
+
+/// What a file of manifests holds is reported 500 objects a turn.
+void large_file(Bench& bench) {
+  constexpr std::size_t services = 40'000;
+  constexpr std::size_t of_a_turn = 500;
+  const auto name_of = [](std::size_t number) { return fmt::format("file-{:05}", number); };
+  std::vector<Bench::Change> come;
+  std::vector<Bench::Change> go;
+  come.reserve(services / of_a_turn);
+  go.reserve(services / of_a_turn);
+  for (std::size_t first = 0; first < services; first += of_a_turn) {
+    come.emplace_back([name_of, first](auto& cluster) {
+      for (std::size_t at = first; at < first + of_a_turn; ++at) {
+        cluster.upsert(service(name_of(at), 1, 100 + at));
+      }
+    });
+    go.emplace_back([name_of, first](auto& cluster) {
+      for (std::size_t at = first; at < first + of_a_turn; ++at) {
+        cluster.erase_service({"default", name_of(at)});
+      }
+    });
+  }
+  bench.measure("40,000 Services of one file, 500 a turn: come", come);
+  bench.measure("and go", go);
+}
+
+/// Weights without a common divisor: their resolution gives way to a budget of slots.
+void weights(Bench& bench, std::size_t ports, const std::string& what, std::uint8_t step) {
+  constexpr std::size_t slices = 27;
+  auto made = service("weighted", ports, 10);
+  bench.prepare([&](auto& cluster) { cluster.upsert(made); });
+  for (std::size_t at = 1; at < slices; ++at) {
+    auto weighted = slice("weighted", at, ports, 1000);
+    weighted.weight = static_cast<std::uint8_t>(100 - step * (at % 2));
+    bench.prepare([&](auto& cluster) { cluster.upsert(weighted); });
+  }
+  auto last = slice("weighted", 0, ports, 1000);
+  last.weight = 100;
+  bench.measure(what + ": the last slice comes", [&](auto& cluster) { cluster.upsert(last); });
+  last.weight = static_cast<std::uint8_t>(100 - step);
+  bench.measure("and weighs less", [&](auto& cluster) { cluster.upsert(last); });
+  bench.measure("the Service goes", [&](auto& cluster) { cluster.erase_service(made.key); });
+  for (std::size_t at = 0; at < slices; ++at) {
+    bench.prepare([&](auto& cluster) { cluster.erase_slice({"default", fmt::format("weighted-{}", at)}); });
+  }
+}
+
 /// An agent that starts with empty maps.
 bool first_plans(const std::string& what, lb::k8s::Selection selection) {
   constexpr std::size_t services = 10'000;
@@ -431,6 +543,11 @@ int main() {
     rivals(bench);
     local_endpoints(bench);
     consistent(bench);
+    changing(bench);
+    many_ranges(bench);
+    large_file(bench);
+    weights(bench, 100, "27,000 endpoints of weights 100 and 99, 100 ports", 1);
+    weights(bench, 10, "27,000 endpoints of weights 100 and 63, 10 ports", 37);
     bool missed_first = first_plans("services", lb::k8s::Selection::random);
     missed_first |= first_plans("consistent services", lb::k8s::Selection::consistent);
     const bool missed_decoding = decodings();

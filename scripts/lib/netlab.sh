@@ -317,6 +317,13 @@ lab_keep() {
 			LAB_KEPT+=("$LAB_STARTED")
 		done
 	done
+	lab_wait 30 lab_kept || die "not every connection comes about: $(cat "$LAB_DIR"/kept-*)"
+}
+
+# lab_kept: whether all connections of lab_keep have come about.
+lab_kept() {
+	local pid
+	for pid in "${LAB_KEPT[@]}"; do [[ -e $LAB_DIR/connected-$pid ]] || return 1; done
 }
 
 lab_keep_ends() {

@@ -7,6 +7,9 @@ set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 
+# Concurrent tests keep the machine's /etc.
+[[ -n ${GUIDES_INSIDE:-} ]] || GUIDES_INSIDE=1 exec unshare --mount bash "$0" "$@"
+
 GUIDES=$SLUICE_ROOT/docs/guides
 KUBELET="" KUBE_PROXY_CONFIG=""
 export KUBELET API LAB_PINS LAB_CGROUP PARTNERS KUBE_PROXY_CONFIG
@@ -92,8 +95,10 @@ on_nodes_says() {
 
 # on_nodes_fails: the function reports every failure, in a shell with a user's options.
 on_nodes_fails() {
-	local wanted said
-	[[ $(function_of install on_nodes) == "$(function_of migrate on_nodes)" ]] || die "the guides' functions on_nodes differ"
+	local wanted said page
+	for page in migrate pods-with-proxies; do
+		[[ $(function_of install on_nodes) == "$(function_of "$page" on_nodes)" ]] || die "the guides' functions on_nodes differ: $page.md"
+	done
 	while IFS='|' read -r pods code exec wanted; do
 		said=$(on_nodes_says "$pods" "$code" "$exec")
 		[[ $said == "$wanted" ]] || die "on_nodes with '$pods', $code and '$exec' ends with '$said', not '$wanted'"
@@ -140,18 +145,52 @@ kube_proxy_runs() {
 	becomes "kube-proxy ($1)" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 }
 
-# busy_port_events: the reasons of the agent's Events on the Node about busy ports.
+# balancer: a load balancer's probes of a health-check node port, one a second; what they find is in $LAB_DIR/balancer.log.
+balancer() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: balanced, namespace: default}
+		spec: {type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 32080, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+	YAML
+	becomes "the balancer's probe" ok probe
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start client balancer.log bash -c 'while [[ ! -e $1 ]]; do
+		curl -fsS -m 1 -o "$1.page" http://10.0.0.10:32080/healthz && echo ok || echo failed
+		sleep 1
+	done' balancer "$LAB_DIR/balancer-ends"
+	BALANCER=$LAB_STARTED
+}
+
+probe() { ! lab_in client curl -fsS -m 1 -o "$LAB_DIR/probe" http://10.0.0.10:32080/healthz || echo ok; }
+
+# balancer_ends MODE: a balancer takes a node out after three probes that fail in a row.
+balancer_ends() {
+	touch "$LAB_DIR/balancer-ends"
+	wait "$BALANCER" || true
+	local in_a_row
+	in_a_row=$(awk '/^ok/ { run = 0 } /^failed/ && ++run > most { most = run } END { print most + 0 }' "$LAB_DIR/balancer.log")
+	printf 'REL-166: %s: %s probes, of which in a row failed at most: %s\n' "$1" "$(grep -c '^ok\|^failed' "$LAB_DIR/balancer.log")" "$in_a_row"
+	((in_a_row < 3)) || die "a balancer takes the node out: $(cat "$LAB_DIR/balancer.log")"
+	rm "$LAB_DIR"/balancer*
+	kube delete Service/default/balanced
+}
+
+# busy_port_events: types and reasons of the agent's Events on the Node about busy ports.
 busy_port_events() {
-	kube get /api/v1/namespaces/default/events | jq -r '[.items[] | select(.reportingComponent == "sluice" and .involvedObject.kind == "Node").reason |
-		select(startswith("FailedToStart"))] | unique | join(" ")'
+	kube get /api/v1/namespaces/default/events | jq -r '[.items[] | select(.reportingComponent == "sluice" and .involvedObject.kind == "Node") |
+		select(.reason | test("^(FailedToStart|Started)(Metrics|ProxierHealthcheck)$")) | "\(.type) \(.reason)"] | unique | join(" ")'
 }
 
 migration() {
 	kube_proxy_runs "$1"
 	lab_traffic pod 10.96.0.80 80
+	balancer
 	page migrate
+	balancer_ends "$1"
 	# kube-proxy has held the agent's ports.
-	becomes "SEM-77: Events on the Node" "FailedToStartMetrics FailedToStartProxierHealthcheck" busy_port_events
+	becomes "SEM-77, SEM-150: Events on the Node" \
+		"Normal FailedToStartMetrics Normal FailedToStartProxierHealthcheck Normal StartedMetrics Normal StartedProxierHealthcheck" busy_port_events
 	lab_traffic_ends
 	rm "$LAB_DIR/traffic-ends" "$LAB_DIR"/traffic-*.log
 	kube delete DaemonSet/kube-system/kube-proxy
@@ -172,6 +211,7 @@ on_nodes_fails
 tainted
 page install
 becomes "SEM-63: taints of the node" '["example.com/stays"]' taints
+page pods-with-proxies
 for mode in nftables iptables; do migration "$mode"; done
 page stand-alone
 lab_stop "$KUBELET_PID" TERM || true

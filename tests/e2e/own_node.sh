@@ -71,7 +71,8 @@ health_check() {
 		"Service/checked FailedToStartServiceHealthcheck" events
 	lab_stop "$taken" TERM || true
 	becomes "SEM-58: it is tried again, and the port answers" 1 checked
-	becomes "and there is no other event" "Service/checked FailedToStartServiceHealthcheck" events
+	becomes "SEM-150: another event says that it listens, and there are no more" \
+		"Service/checked FailedToStartServiceHealthcheck Service/checked StartedServiceHealthcheck" all_events
 }
 
 # limit: a Service that exceeds the limits gets an Event.
@@ -87,7 +88,7 @@ limit() {
 		  ports: [{name: http, port: 80, targetPort: 8080}]
 	YAML
 	becomes "SEM-77: an event says that a Service asks for too much" \
-		"Service/checked FailedToStartServiceHealthcheck Service/greedy TooManyFrontends" all_events
+		"Service/checked FailedToStartServiceHealthcheck Service/checked StartedServiceHealthcheck Service/greedy TooManyFrontends" all_events
 }
 all_events() { events | sort | paste -sd ' '; }
 

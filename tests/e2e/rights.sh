@@ -19,7 +19,7 @@ greedy() {
 		spec:
 		  selector: {app: web}
 		  clusterIP: $2
-		  externalIPs: [$(seq -s, -f 198.18.0.%g 1 70)]
+		  externalIPs: [$(seq -s, -f "198.18.${2##*.}.%g" 1 70)]
 		  ports: [{name: http, port: 80, targetPort: 8080}]
 	YAML
 }

@@ -146,28 +146,17 @@ pause_image() {
 	image "$PAUSE" '["/busybox", "sleep", "infinity"]' "$root"
 }
 
-# copy_program ROOT FILE [NAME...]: copies FILE with the libraries that it loads, and links it under these names.
-copy_program() {
-	local library name
-	for library in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
-		mkdir -p "$1${library%/*}"
-		cp -L "$library" "$1$library"
-	done
-	for name in "${@:3}"; do ln -s "$2" "$1/usr/sbin/$name"; done
-}
-
-# kube_proxy_image: makes an image with kube-proxy and the programs that it calls. The tag is that of kubeadm's DaemonSet, the
-# binary is from PARTNERS.
+# kube_proxy_image: makes an image with kube-proxy and the programs that it calls, as Debian's newest release has them. The tag is that of
+# kubeadm's DaemonSet, the binary is from PARTNERS.
 kube_proxy_image() {
-	local root=$LAB_DIR/images/kube-proxy extensions
-	extensions=/usr/lib/$(gcc -print-multiarch)/xtables
-	mkdir -p "$root"/usr/{sbin,local/bin} "$root"/{etc,tmp,run} "$root${extensions%/*}"
+	local root=$LAB_DIR/images/kube-proxy tools each
+	tools=$(newest_netfilter_tools)
+	cp -a "${tools%/nft}" "$root"
+	rm -r "$root"/{nft,legacy}
+	mkdir -p "$root"/usr/local/bin "$root"/{etc,tmp,run}
+	for each in bin sbin lib lib64; do ln -sfn "usr/$each" "$root/$each"; done
+	for each in {iptables,ip6tables}{,-save,-restore}; do ln -sfn xtables-nft-multi "$root/usr/sbin/$each"; done
 	cp "$PARTNERS/kube-proxy" "$root/usr/local/bin/"
-	cp -r "$extensions" "$root$extensions"
-	copy_program "$root" /usr/sbin/nft
-	# iptables loads this extension, which needs a library that iptables itself does not.
-	copy_program "$root" "$extensions/libxt_statistic.so"
-	copy_program "$root" /usr/sbin/xtables-nft-multi {iptables,ip6tables}{,-save,-restore}
 	image "$KUBE_PROXY_IMAGE" '["/usr/local/bin/kube-proxy"]' "$root"
 }
 
@@ -271,7 +260,8 @@ used_controllers() {
 nodes_up() {
 	PARTNERS=${PARTNERS:-$("$SLUICE_ROOT/scripts/lib/partners" --nodes)}
 	CONTAINERD=${CONTAINERD:-$("$SLUICE_ROOT/scripts/lib/containerd")}
-	NODE_PATH=$PARTNERS:$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH
+	# kube-proxy's image has the same iptables and nft: an older nft (1.0.6) crashes when it lists what the newest has written.
+	NODE_PATH=$(newest_netfilter_tools):$PARTNERS:$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH
 	LAB=$1-$$
 	LAB_CGROUP=$(cgroup_root)/$LAB
 	LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/$LAB.XXXXXX")

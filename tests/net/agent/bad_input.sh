@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the agent and the commands refuse: one clear message that says what to do, exit code 1, no change of state.
+# What the agent and the commands refuse: one clear message that says what to do, exit code 1, no change of state. REL-163: as JSON, too.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
@@ -59,6 +59,17 @@ refused() {
 	[[ $said == *"$words"* ]] || { cat "$WORK/errors" && die "$what: does not say '$words'"; }
 	diff "$WORK/before" "$WORK/after" || die "$what: changed this"
 	printf '%s: %s\n' "$what" "$said"
+	[[ " $* " != *" agent "* ]] || refused_as_json "$what" "$words" "$@"
+}
+
+# refused_as_json WHAT WORDS COMMAND...: the same by `--log-format json`: each line is an object, the last one is the message.
+refused_as_json() {
+	local what=$1 words=$2
+	shift 2
+	timeout 20 "$@" --log-format json >"$WORK/output" 2>"$WORK/errors" </dev/null && die "$what: --log-format json is not refused"
+	jq -es --arg words "$words" 'all(.[]; .time and .level and .message) and (last | .level == "critical" and (.message | contains($words)))
+		and ([.[] | select(.level != "info")] | length == 1)' "$WORK/errors" >"$WORK/output" ||
+		{ cat "$WORK/errors" && die "REL-163: $what: not one message as JSON"; }
 }
 
 # agent OPTION...: the arguments of an agent that would start; later options override.

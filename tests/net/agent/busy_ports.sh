@@ -5,15 +5,11 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+# shellcheck source=tests/net/lib/ports.sh
+source "$SLUICE_ROOT/tests/net/lib/ports.sh"
 
-NODE=10.0.0.10 NODE_PORT=30080 CHECKED=32100
+NODE=10.0.0.10 NODE_PORT=30080
 
-# hold PORT: another server listens there on all addresses, as kube-proxy does; its pid is in HOLDER.
-hold() {
-	lab_start node "holder-$1.log" python3 "$SLUICE_ROOT/scripts/lib/backend.py" holder "$1" "$1"
-	HOLDER=$LAB_STARTED
-	lab_wait 10 lab_in node curl -sS -o /dev/null -m 2 "http://127.0.0.1:$1/" || die "no process took port $1: $(cat "$LAB_DIR/holder-$1.log")"
-}
 served() { lab_ask client tcp "$NODE" "$NODE_PORT" --count 1; }
 without() { lab_sluice status -o json | jq -r .without; }
 waits_for() { [[ $(without) == *"$1"* ]]; }
@@ -24,31 +20,15 @@ metric() { lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | sed -n "s/
 checked() { lab_in client curl -sS -m 1 "http://$NODE:$CHECKED/" | jq -e '.service == {namespace: "default", name: "checked"}'; }
 metric_is() { [[ $(metric "$1") == "$2" ]]; }
 
-checked_service() {
-	cat >"$LAB_MANIFESTS/checked.yaml" <<-YAML
-		apiVersion: v1
-		kind: Service
-		metadata: {name: checked, namespace: default}
-		spec:
-		  type: LoadBalancer
-		  clusterIP: 10.96.0.91
-		  clusterIPs: [10.96.0.91]
-		  ipFamilies: [IPv4]
-		  externalTrafficPolicy: Local
-		  healthCheckNodePort: $CHECKED
-		  ports: [{name: http, port: 80, targetPort: 8080, protocol: TCP}]
-	YAML
-}
-
 lab_up busy
 lab_backends
 checked_service
-hold 10256
-HEALTH=$HOLDER
-hold 10249
-METRICS=$HOLDER
-hold "$CHECKED"
-CHECK=$HOLDER
+take_port 10256
+HEALTH=$LAB_STARTED
+take_port 10249
+METRICS=$LAB_STARTED
+take_port "$CHECKED"
+CHECK=$LAB_STARTED
 
 # With --bind-address-hard-fail the agent ends before it has changed anything.
 lab_launch --xdp off --bind-address-hard-fail

@@ -36,6 +36,16 @@ check_commands() {
 	equal "one of all flows" "1" "$(lab_sluice flows --limit 1 -o json | jq '.flows | length')"
 }
 
+# reset_by_client PORT: a connection from that port of the client, which resets it.
+reset_by_client() {
+	lab_in client python3 - "$1" "$NODE" "$NODE_PORT" <<-'PYTHON'
+		import socket, struct, sys
+		connection = socket.create_connection((sys.argv[2], int(sys.argv[3])), 5, ("10.0.0.100", int(sys.argv[1])))
+		connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+		connection.close()
+	PYTHON
+}
+
 outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
 
 lab_up commands
@@ -48,6 +58,11 @@ before=$(($(outcome new_remote) + $(outcome new_local)))
 lab_ask client tcp "$NODE" "$NODE_PORT" --count 40 >"$LAB_DIR/asked"
 equal "new flows counted" 40 "$(($(outcome new_remote) + $(outcome new_local) - before))"
 check_commands
+
+# Only the forward entry knows of the client's reset.
+reset_by_client 20999
+equal "state of a connection that its client has reset" "reset" \
+	"$(lab_sluice flows --limit 0 -o json | jq -r '.flows[] | select(.client == "10.0.0.100:20999").state')"
 
 equal "health" "true" "$(page 10256 /healthz | jq .healthy)"
 equal "proxy mode" "sluice" "$(page 10249 /proxyMode)"

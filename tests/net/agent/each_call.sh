@@ -94,11 +94,12 @@ points() {
 }
 
 # chosen_calls STAGE: the calls of the counted start at which an error is always injected. In a first start these are
-# libbpf's feature probes, which decide how maps are created. In a restart it is the query of a pinned table's shape: to
-# continue without it would mean to serve from an empty table.
+# libbpf's feature probes, which decide how maps are created, and the load of the programs' types, without which libbpf goes
+# on: the verifier then refuses programs that it accepts with them. In a restart it is the query of a pinned table's shape:
+# to continue without it would mean to serve from an empty table.
 chosen_calls() {
 	case $1 in
-	2) echo 1 2 ;;
+	2) echo 1 2 && awk '/BPF_BTF_LOAD/ { last = NR } END { print last }' "$LAB_DIR/chosen" ;;
 	4) awk '/BPF_OBJ_GET_INFO_BY_FD/ && table { print NR } /BPF_OBJ_GET,/ { table = /maps.lb_frontends"/ }' "$LAB_DIR/chosen" ;;
 	esac
 }

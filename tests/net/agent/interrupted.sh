@@ -48,11 +48,16 @@ interrupt() {
 	((code > 128)) || die "'$*' ended with exit code $code after SIG$signal, as if nothing had happened"
 	state >"$WORK/after"
 	diff "$WORK/before" "$WORK/after" || die "'$*' left this behind, interrupted by SIG$signal after $seconds s"
-	for try in 1 2 4 8 15; do
+	# The kernel ends network namespaces one after another, which takes minutes if tests beside this one made hundreds.
+	for try in 1 2 4 8 15 30 60 60; do
 		! gone "$WORK/programs.during" || break
 		sleep "$try"
 	done
-	gone "$WORK/programs.during" || die "'$*' left programs loaded, interrupted by SIG$signal after $seconds s"
+	gone "$WORK/programs.during" || {
+		comm -12 "$WORK/programs.during" <(programs)
+		bpftool link show
+		die "'$*' left programs loaded, interrupted by SIG$signal after $seconds s: above, then all links"
+	}
 	printf "%s SIG%s after %s s: nothing left\n" "$*" "$signal" "$seconds"
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An agent that starts while the API server does not reply: what an earlier agent published about the node (its zone, the
-# pods' address ranges) stays unchanged, whatever kernel notifications and scrapes the agent gets meanwhile (REL-30).
+# pods' address ranges) stays unchanged, whatever kernel notifications and scrapes the agent gets meanwhile (REL-30). It
+# connects directly although the environment names a proxy, and says so once (REL-180).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -24,9 +25,10 @@ lab_stop "$LAB_AGENT" || true
 
 silent_server
 silent_kubeconfig
-lab_start node again.log "$SLUICE" agent --kubeconfig "$LAB_DIR/agent.conf" --node node --devices "$LAB_DEVICES" --xdp off --sockets off \
+lab_start node again.log env HTTPS_PROXY=http://192.0.2.1:3128 "$SLUICE" agent --kubeconfig "$LAB_DIR/agent.conf" --node node --devices "$LAB_DEVICES" --xdp off --sockets off \
 	--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --metrics 127.0.0.1:10249
 lab_wait 60 grep -q accepted "$LAB_DIR/server.log" || die "the agent connects to no server: $(cat "$LAB_DIR/again.log")"
+[[ $(grep -c 'the agent uses no HTTP proxy (HTTPS_PROXY)' "$LAB_DIR/again.log") == 1 ]] || die "the proxy: $(cat "$LAB_DIR/again.log")"
 lab_wait 30 flows_counted || die "no scrape shows the flow tables: $(cat "$LAB_DIR/again.log")"
 lab_in node ip address add 10.99.0.1/32 dev lo
 sleep 2

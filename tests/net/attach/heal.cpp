@@ -1,4 +1,5 @@
 // Hooks and pins that others remove are restored, and counted (REL-19).
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <linux/bpf.h>
@@ -33,6 +34,7 @@
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/programs/clsact.hpp"
+#include "maps/abi/checks.h"
 #include "tests/net/lib/hooks.hpp"
 #include "tests/net/lib/pod_scene.hpp"
 
@@ -149,6 +151,27 @@ TEST_CASE("REL-70 socket hooks are tried by calls out of the served cgroup") {
   REQUIRE(::rmdir(below.c_str()) == 0);
   CHECK(deaf_below.empty());
   CHECK(hooks_not_running_in(lab.make_cgroup("beside")) == Hooks{"connect4", "connect6"});
+}
+
+TEST_CASE("REL-70 REL-148 the call by which socket hooks are tried meets no service") {
+  const Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("served");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  const maps::Pins pins(lab.pins());
+  const maps::Fd frontends(bpf_obj_get(pins.map("lb_frontends").c_str()));
+  for (const char* address : {"::ffff:192.0.0.8", "100:0:0:1::1", "::ffff:127.0.0.1", "::1"}) {
+    lb_frontend_key key{};
+    REQUIRE(::inet_pton(AF_INET6, address, key.address) == 1);
+    key.port = 9;
+    key.protocol = LB_UDP;
+    const lb_frontend claimed{
+        .service = 1, .kind = LB_EXTERNAL_IP, .pad = 0, .check = lb_frontend_check(&key)};
+    REQUIRE(bpf_map_update_elem(frontends.get(), &key, &claimed, BPF_ANY) == 0);
+  }
+  CHECK(datapath.reattach_idle_hooks().hooks.empty());
+  CHECK(std::string(datapath.page().read().sockets) == "cgroup, 8 of 8 hooks");
 }
 
 TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to be lost until it does") {

@@ -12,6 +12,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -104,6 +106,18 @@ bool attaches_by_netlink(pid_t process, const __ptrace_syscall_info& info) {
   return attaching.contains(type);
 }
 
+/// Whether a system call is a bpf() call with one of `commands`. An iterator's link is no attachment: it is
+/// made for each pass.
+bool calls_bpf(pid_t process, const __ptrace_syscall_info& info, const std::set<bpf_cmd>& commands) {
+  const auto command = static_cast<bpf_cmd>(info.entry.args[0]);
+  if (info.entry.nr != __NR_bpf || !commands.contains(command)) {
+    return false;
+  }
+  const auto type = info.entry.args[1] + offsetof(bpf_attr, link_create.attach_type);
+  return command != BPF_LINK_CREATE ||
+         static_cast<std::uint32_t>(::ptrace(PTRACE_PEEKDATA, process, type, nullptr)) != BPF_TRACE_ITER;
+}
+
 enum class Ended : std::uint8_t { killed, whole };
 
 /// Starts an agent in its own process and kills it just before its `nth` bpf() call with one of `commands`,
@@ -122,10 +136,9 @@ Ended start_and_kill(const agent::AgentOptions& options, const std::set<bpf_cmd>
   for (int calls = 0; !WIFEXITED(status) && !WIFSIGNALED(status); ::waitpid(child, &status, 0)) {
     __ptrace_syscall_info info{};
     ::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info);
-    const bool counts = info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == __NR_bpf &&
-                        commands.contains(static_cast<bpf_cmd>(info.entry.args[0]));
     const bool enters = info.op == PTRACE_SYSCALL_INFO_ENTRY;
-    calls += counts || (enters && attaches_by_netlink(child, info)) ? 1 : 0;
+    const bool counts = enters && (calls_bpf(child, info, commands) || attaches_by_netlink(child, info));
+    calls += counts ? 1 : 0;
     if (calls == nth) {
       ::kill(child, SIGKILL);
     }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Routes lead to backends by a device that --devices does not name: external clients get no replies from these backends, and
+# Routes lead to backends, or their replies to clients, by a device that --devices does not name: external clients get no replies from these backends, and
 # the log, status and a metric say so as long as this lasts. REL-99.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
@@ -45,6 +45,15 @@ wait_for "the log says that, too" logged 1 'device eth1 is served, or routes lea
 on_node route add 10.244.4.0/24 via 10.0.0.23 dev eth1 onlink table 77
 on_node rule add to 10.244.4.0/24 lookup 77
 wait_for "one, by a rule" says "eth1 (1 backend)" 1
+on_node rule del to 10.244.4.0/24 lookup 77
+wait_for "none, without the rule" is_content
+
+# Replies of this node's pod leave by a rule about their source, as those of pods on another network interface.
+on_node route add default via 10.0.0.1 dev eth1 onlink table 78
+on_node rule add from 10.244.1.10 lookup 78
+wait_for "replies of this node's pod" says "eth1 (1 backend)" 1
+on_node rule del from 10.244.1.10 lookup 78
+on_node rule add to 10.244.4.0/24 lookup 77
 lab_stop "$LAB_AGENT"
 
 LAB_DEVICES=eth0,eth1 lab_agent --xdp off

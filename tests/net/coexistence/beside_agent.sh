@@ -70,4 +70,5 @@ before=$(lab_sluice status -o json | jq '.outcomes.socket_translated')
 lab_ask pod tcp 10.96.0.80 80 --count 10 >/dev/null
 [[ $(lab_sluice status -o json | jq '.outcomes.socket_translated') == "$before" ]] || die "a pod's socket was translated"
 [[ $(lab_sluice status -o json | jq '.outcomes | .new_from_pod + .new_hairpin') == 10 ]] || die "a pod's packets were not"
+[[ $(lab_sluice status -o json | jq -r .sockets) == *"hooks (host)" ]] || die "status: $(lab_sluice status)"
 printf 'with --sockets host the packets of pods are served, their sockets left alone\n'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A sidecar in a pod, to whose port the pod's own rules redirect all outgoing TCP: the pod's requests get the same replies
-# and errors with it as without, and none is lost, whether pods are served by socket hooks or by packets (REL-73).
+# and errors with it as without, and none is lost, whether pods are served by socket hooks or by packets (REL-73, SEM-160).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -193,6 +194,33 @@ TEST_CASE("REL-89 forged packets take no tuple from a client that speaks straigh
     });
     CHECK(rose.port_collision > 0);
   });
+}
+
+TEST_CASE("REL-164 a direct connection that is tracked in another zone is not seen", "[features]") {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  const bool in_zone = GENERATE(false, true);
+  INFO((in_zone ? "in zone 7" : "in the default zone"));
+  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  if (in_zone) {
+    shell(
+        "nft 'table inet zones { chain in { type filter hook prerouting priority raw; ct zone set 7; }; "
+        "chain out { type filter hook output priority raw; ct zone set 7; }; }'");
+  }
+  for (const int family : {AF_INET, AF_INET6}) {
+    const Offered offered(scene, writer, cases.front(), family, SOCK_DGRAM);
+    const auto direct = begin(offered.from, offered.server, SOCK_DGRAM, offered.port, offered.backend);
+    const auto kept = direct.speaks(offered.server);
+    REQUIRE(kept);
+    const auto forger = offered.from.socket(family, SOCK_DGRAM);
+    REQUIRE(forger.bind(end(offered.client, offered.port)) == 0);
+    REQUIRE(forger.send_to(offered.service, "forged") == 0);
+    const auto seen = offered.server.receive();
+    REQUIRE(seen);
+    CHECK((seen->from.port == offered.port) == in_zone);
+    CHECK((direct.speaks(offered.server) == kept) != in_zone);
+  }
 }
 
 TEST_CASE("REL-72 forged resets and ends change nothing during a transfer") {
