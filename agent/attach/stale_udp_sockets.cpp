@@ -24,7 +24,7 @@ namespace {
 using boost::system::error_code;
 using boost::system::result;
 
-/// What a pass may list, where it cannot span namespaces of each: 4.5 MB. The next pass lists the rest.
+/// What one iterator may list: 4.5 MB. The next pass lists the rest.
 constexpr std::size_t most_in_a_pass = 65536;
 /// How often a round connects one socket: its next backend may be gone, too. Then it is ended.
 constexpr unsigned most_tries = 3;
@@ -61,31 +61,49 @@ result<maps::Fd> open_diag_in(const std::string& netns) {
   return diag;
 }
 
+/// An iterator over the sockets of that namespace: it covers those of the one in which it was created.
+result<maps::Fd> iterate_in(const std::string& netns, int link) {
+  maps::Fd iterator;
+  const auto error = in_netns(netns, [&] {
+    iterator = maps::Fd(bpf_iter_create(link));
+    return iterator ? error_code() : last_error();
+  });
+  if (error) {
+    return error;
+  }
+  return iterator;
+}
+
 }  // namespace
 
-/// The files of all namespaces by inode: listed when a namespace other than our own is first asked for.
+/// The namespaces of this machine in one pass, listed when another than our own is first asked for.
 class NetnsFiles {
  public:
   explicit NetnsFiles(const Netns& own) : own_(own) {}
+
+  [[nodiscard]] const Netns& own() const noexcept { return own_; }
+  /// Our own first.
+  const std::vector<Netns>& all() {
+    if (!all_) all_ = network_namespaces();
+    return *all_;
+  }
 
   /// Null: neither a process nor a name leads there.
   const std::string* find(std::uint64_t inode) {
     if (inode == own_.inode) {
       return &own_.file;
     }
-    if (!files_) {
-      files_.emplace();
-      for (auto& netns : network_namespaces()) {
-        files_->emplace(netns.inode, std::move(netns.file));
-      }
+    if (files_.empty()) {
+      for (const auto& netns : all()) files_.emplace(netns.inode, &netns.file);
     }
-    const auto at = files_->find(inode);
-    return at == files_->end() ? nullptr : &at->second;
+    const auto at = files_.find(inode);
+    return at == files_.end() ? nullptr : at->second;
   }
 
  private:
   const Netns& own_;
-  std::optional<std::unordered_map<std::uint64_t, std::string>> files_;
+  std::optional<std::vector<Netns>> all_;
+  std::unordered_map<std::uint64_t, const std::string*> files_;  ///< by inode
 };
 
 StaleUdpSockets::StaleUdpSockets(const UdpCleanup& cleanup, Namespaces namespaces)
@@ -107,13 +125,13 @@ UdpRound StaleUdpSockets::run(const std::stop_token& stop) const {
   for (bool more = true; more && !stop.stop_requested();) {
     round.left = 0;
     round.problem.clear();
-    auto lost = find(own);
+    NetnsFiles files(own);
+    auto lost = find(files);
     ++round.passes;
     if (!lost) {
       round.problem = lost.error().message();
       break;
     }
-    NetnsFiles files(own);
     const auto reconnected = reconnect_all(*lost, files, tries, stop, round);
     const auto ended = end_all(*lost, files, round);
     round.reconnected += reconnected;
@@ -127,7 +145,8 @@ UdpRound StaleUdpSockets::run(const std::stop_token& stop) const {
   return round;
 }
 
-result<StaleUdpSockets::LostIn> StaleUdpSockets::find(const Netns& own) const {
+result<StaleUdpSockets::LostIn> StaleUdpSockets::find(NetnsFiles& files) const {
+  const auto& own = files.own();
   LostIn lost;
   error_code error;
   if (finder_) {
@@ -136,7 +155,7 @@ result<StaleUdpSockets::LostIn> StaleUdpSockets::find(const Netns& own) const {
   } else if (scope_ == Namespaces::own) {
     error = find_in(own, lost);
   } else {
-    for (const auto& netns : network_namespaces()) {
+    for (const auto& netns : files.all()) {
       const auto problem = find_in(netns, lost);
       if (netns.inode == own.inode) error = problem;  // others are gone, or closed to us, as `status` says
     }
@@ -148,12 +167,8 @@ result<StaleUdpSockets::LostIn> StaleUdpSockets::find(const Netns& own) const {
 }
 
 error_code StaleUdpSockets::find_in(const Netns& netns, LostIn& lost) const {
-  maps::Fd iterator;
-  const auto error = in_netns(netns.file, [&] {
-    iterator = maps::Fd(bpf_iter_create(lister_.get()));
-    return iterator ? error_code() : last_error();
-  });
-  return error ? error : take_all(iterator.get(), netns.inode, lost);
+  const auto iterator = iterate_in(netns.file, lister_.get());
+  return iterator ? take_all(iterator->get(), netns.inode, lost) : iterator.error();
 }
 
 error_code StaleUdpSockets::take_all(int iterator, std::uint64_t own, LostIn& lost) const {
@@ -253,21 +268,17 @@ result<std::uint64_t> StaleUdpSockets::end_by_diag(const std::string& netns, con
   return ended;
 }
 
-// An iterator covers the sockets of the namespace in which it was created, and writes a byte for each that it
-// ended.
+// The iterator writes a byte for each socket that it ended.
 result<std::uint64_t> StaleUdpSockets::end_by_walk(const std::string& netns) const {
-  maps::Fd iterator;
-  std::uint64_t ended = 0;
-  auto error = in_netns(netns, [&] {
-    iterator = maps::Fd(bpf_iter_create(walker_.get()));
-    return iterator ? error_code() : last_error();
-  });
-  if (!error) {
-    error = read_all(iterator.get(), [&](const char*, std::size_t size) {
-      ended += size;
-      return true;
-    });
+  const auto iterator = iterate_in(netns, walker_.get());
+  if (!iterator) {
+    return iterator.error();
   }
+  std::uint64_t ended = 0;
+  const auto error = read_all(iterator->get(), [&](const char*, std::size_t size) {
+    ended += size;
+    return true;
+  });
   if (error) {
     return error;
   }

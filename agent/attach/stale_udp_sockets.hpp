@@ -56,7 +56,7 @@ class StaleUdpSockets {
   /// How often each was connected in this round, by cookie.
   using Tries = std::unordered_map<std::uint64_t, unsigned>;
 
-  [[nodiscard]] boost::system::result<LostIn> find(const Netns& own) const;
+  [[nodiscard]] boost::system::result<LostIn> find(NetnsFiles& files) const;
   /// Adds what that namespace has.
   [[nodiscard]] boost::system::error_code find_in(const Netns& netns, LostIn& lost) const;
   [[nodiscard]] boost::system::error_code take_all(int iterator, std::uint64_t own, LostIn& lost) const;

@@ -17,6 +17,7 @@
 
 #include "agent/base/system_error.hpp"
 #include "agent/netlink/netlink.hpp"
+#include "agent/netlink/proc.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -25,10 +26,6 @@ namespace {
 using boost::system::error_code;
 
 maps::Fd open_netns(const std::string& file) { return maps::Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)); }
-
-bool is_number(const std::string& name) {
-  return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
-}
 
 /// The namespaces that were found, each once.
 class Found {
@@ -86,12 +83,10 @@ std::vector<Netns> network_namespaces() {
        at.increment(error)) {
     found.add(at->path().string());
   }
-  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
-       at.increment(error)) {
-    if (is_number(at->path().filename().string())) {
-      found.add(at->path().string() + "/ns/net");
-    }
-  }
+  for_each_number("/proc", [&](int process) {
+    found.add("/proc/" + std::to_string(process) + "/ns/net");
+    return true;
+  });
   return found.take();
 }
 

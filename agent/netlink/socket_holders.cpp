@@ -13,7 +13,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,29 +20,13 @@
 #include <vector>
 
 #include "agent/base/privileges.hpp"
+#include "agent/netlink/proc.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
 namespace {
 
-template <class Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number = 0;
-  const auto* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
-}
-
-/// Calls `visit` with each entry's name that is a number, until it returns false.
-template <class Visit>
-void for_each_number(const std::string& directory, Visit visit) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
-       at.increment(error)) {
-    const auto number = number_of<int>(at->path().filename().native());
-    if (number && !visit(*number)) return;
-  }
-}
+constexpr std::size_t ipv4_at = 12;  // in ::ffff:a.b.c.d
 
 /// The inode in "socket:[123]", as the link of a socket's descriptor reads.
 std::optional<std::uint64_t> socket_inode(const std::string& link) {
@@ -54,7 +37,10 @@ std::optional<std::uint64_t> socket_inode(const std::string& link) {
   if (!text.starts_with(prefix) || !text.ends_with(']')) {
     return std::nullopt;
   }
-  return number_of<std::uint64_t>(text.substr(prefix.size(), text.size() - prefix.size() - 1));
+  std::uint64_t inode = 0;
+  const auto [stopped, error] =
+      std::from_chars(text.data() + prefix.size(), text.data() + text.size() - 1, inode);
+  return error == std::errc() && *stopped == ']' ? std::optional(inode) : std::nullopt;
 }
 
 /// The inode of its network namespace; 0: it is gone, or we may not look.
@@ -81,7 +67,6 @@ std::optional<T> option_of(const maps::Fd& socket, int name) {
 }
 
 int connect4(const maps::Fd& socket, const lb_lost_socket& lost) {
-  constexpr std::size_t ipv4_at = 12;  // in ::ffff:a.b.c.d
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(lost.asked_port);
@@ -101,7 +86,7 @@ bool is_at(const sockaddr_storage& peer, const std::uint8_t (&address)[16], std:
   if (peer.ss_family == AF_INET) {
     const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(peer);
     return ntohs(ipv4.sin_port) == port &&
-           std::memcmp(&ipv4.sin_addr, address + 12, sizeof(ipv4.sin_addr)) == 0;
+           std::memcmp(&ipv4.sin_addr, address + ipv4_at, sizeof(ipv4.sin_addr)) == 0;
   }
   const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(peer);
   return ntohs(ipv6.sin6_port) == port && std::memcmp(&ipv6.sin6_addr, address, sizeof(ipv6.sin6_addr)) == 0;
