@@ -523,7 +523,7 @@ struct lb_node {
 	char zone[64];
 	char sockets[32];  /* text for `status` about sockets */
 	char packets[64];  /* text for `status` about packets */
-	char missing[312]; /* missing optional kernel features, with fallbacks */
+	char missing[512]; /* missing optional kernel features, with fallbacks */
 	/*
 	 * While `draining`: the start, and the time until which `sluice drain` waits for remaining flows
 	 * (lb_clock).

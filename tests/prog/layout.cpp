@@ -140,7 +140,7 @@ const std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> pinned_size
     {"lb_devices", {4, 8}},       {"lb_devmap", {4, 4}},         {"lb_fib_cache", {4, 64}},
     {"lb_flows4", {16, 48}},      {"lb_flows6", {40, 72}},       {"lb_frag_index", {4, 1032}},
     {"lb_frag_queue", {4, 1600}}, {"lb_fragments", {40, 16}},    {"lb_frontends", {20, 8}},
-    {"lb_locks", {4, 8}},         {"lb_names", {4, 200}},        {"lb_node", {4, 672}},
+    {"lb_locks", {4, 8}},         {"lb_names", {4, 200}},        {"lb_node", {4, 872}},
     {"lb_ranges", {24, 4}},       {"lb_reserved", {4, 8}},       {"lb_services", {4, 32}},
     {"lb_slots", {4, 8}},         {"lb_sockets", {4, 432}},      {"lb_stats", {4, 496}},
     {"lb_unassured4", {16, 48}},  {"lb_unassured6", {40, 72}},   {"lb_tcp_sockets", {4, 48}},
