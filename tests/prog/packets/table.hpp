@@ -49,7 +49,8 @@ struct NamedTable {
   std::string file;
   Table table;
 };
-/// All tables; those with the same settings are adjacent.
+/// All tables, or with SLUICE_CASES_SHARE=N one of N of their cases, by the seed; those with the same
+/// settings are adjacent.
 [[nodiscard]] std::vector<NamedTable> tables_by_settings();
 
 /// Values of the placeholders in packets: ports that the programs chose.
