@@ -92,6 +92,15 @@ bool is_at(const sockaddr_storage& peer, const std::uint8_t (&address)[16], std:
   return ntohs(ipv6.sin6_port) == port && std::memcmp(&ipv6.sin6_addr, address, sizeof(ipv6.sin6_addr)) == 0;
 }
 
+/// Without `hostPID` the first process of a container's PID namespace is this program, and pods' are not in
+/// it.
+bool sees_other_containers() {
+  struct stat first{};
+  struct stat own{};
+  return ::stat("/proc/1/exe", &first) != 0 || ::stat("/proc/self/exe", &own) != 0 ||
+         first.st_dev != own.st_dev || first.st_ino != own.st_ino;
+}
+
 /// Whether its process has not connected it elsewhere, or disconnected it, since it was found. getpeername()
 /// shows the service's address, or the backend's where that program is missing.
 bool is_still_there(const maps::Fd& socket, const lb_lost_socket& lost) {
@@ -135,6 +144,9 @@ void reconnect_those_of(int process, SocketsByInode& sockets, std::unordered_set
 
 // A copy of a descriptor of one's own needs no capability.
 bool reconnects_sockets() {
+  if (!sees_other_containers()) {
+    return false;
+  }
   const auto self = open_process(::getpid());
   const auto own = own_privileges("");
   return self && copy_descriptor(self, self.get()) && has_capability(own, CAP_SYS_PTRACE) &&

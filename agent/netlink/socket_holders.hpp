@@ -13,7 +13,7 @@
 namespace lb::agent {
 
 /// Whether this process can connect sockets that others have open: Linux 5.6, CAP_SYS_PTRACE and
-/// CAP_DAC_READ_SEARCH, and no filter of system calls that refuses it.
+/// CAP_DAC_READ_SEARCH, sight of other containers' processes, and no filter of system calls that refuses it.
 [[nodiscard]] bool reconnects_sockets();
 
 /// Sockets by the inode of their file, as sock_diag shows it (idiag_inode).

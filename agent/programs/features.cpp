@@ -48,7 +48,7 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::storage_iterator, "storage-iterator", "each namespace's sockets; their storage has no limit",
      "Linux 6.1, unless it is hardened"},
     {Feature::socket_reconnect, "socket-reconnect", "UDP sockets ended",
-     "Linux 5.6, with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"},
+     "Linux 5.6, with hostPID, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"},
     {Feature::tc_fastpath, "tc-fastpath", "slow path", "every kernel that is served"},
     {Feature::xdp_fastpath, "xdp-fastpath", "slow path", "every kernel that is served"},
     {Feature::egress_verdicts, "egress-verdicts", "none", "every kernel that is served"},

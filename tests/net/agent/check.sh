@@ -130,6 +130,10 @@ verdict agent ok "none runs on $PINS"
 verdict "tc hooks" ok "no other programs"
 verdict kube-proxy ok "no rules"
 [[ $(jq '[.findings[] | select(.verdict == "missing")] | length' "$WORK/said") == 0 ]] || die "something is missing where it starts"
+verdict "feature socket-reconnect" ok present
+# A container without hostPID: process 1 is this program.
+checked 0 unshare --pid --fork --mount-proc "$SLUICE" check "${OPTIONS[@]}"
+verdict "feature socket-reconnect" warning "absent; instead: UDP sockets ended"
 "$SLUICE" check "${OPTIONS[@]}" >"$WORK/table"
 grep -q '^VERDICT' "$WORK/table" || die "the table has no titles"
 grep -q '^An agent with these options would start' "$WORK/table" || die "the table has no conclusion"
