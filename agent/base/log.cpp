@@ -130,6 +130,13 @@ void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   const auto [limit, is_first] = kinds.try_emplace(std::move(kind), RateLimit{now, 0, {}, complaint.type});
   if (is_first) {
     spdlog::log(level_of(complaint.type), "{}", text);
+    // A problem that comes back must be read after its end. Recoveries are limited, too, so this happens once
+    // a minute.
+    if (complaint.type == k8s::ComplaintType::recovery) {
+      std::erase_if(kinds, [&](const auto& other) {
+        return other.second.suppressed == 0 && other.second.type == k8s::ComplaintType::problem;
+      });
+    }
   } else {
     ++limit->second.suppressed;
     limit->second.latest = std::move(text);

@@ -146,6 +146,22 @@ TEST_CASE("a recovery is logged as information, and the same trouble after it on
   }
 }
 
+TEST_CASE("REL-36 the log's last line about a problem that comes and goes is not its end") {
+  const Captured log(LogFormat::text);
+  Complaints complaints;
+  const lb::k8s::Complaint lost{"Service a/one", "", "192.0.2.1 is lost to b/two"};
+  const lb::k8s::Complaint served{
+      "Service a/one", "", "all is served again", "", "", lb::k8s::ComplaintType::recovery};
+  for (int flap = 0; flap < 100; ++flap) {
+    complaints.say(lost, {});
+    complaints.say(served, {});
+    complaints.say(lost, {});
+    const auto text = log.text();
+    CHECK(std::ranges::count(text, '\n') == 3);
+    CHECK(text.ends_with("192.0.2.1 is lost to b/two\n"));
+  }
+}
+
 TEST_CASE("kinds without end about one object are a bounded number of lines a minute") {
   const Captured log(LogFormat::text);
   Complaints complaints;
