@@ -152,9 +152,10 @@ std::vector<Difference> unserved_by(const ServedFrontends& kube_proxy, const Ser
 }
 
 std::string frontend_text(const FrontendId& frontend) {
-  const bool node_port = frontend.address.unspecified();
-  return node_port ? fmt::format("*:{}", frontend.port)
-                   : k8s::host_port(frontend.address.text(), frontend.port);
+  const bool is_ipv4 = frontend.address.family() == k8s::Family::ipv4;
+  const bool is_node_port = frontend.address.unspecified();
+  return is_node_port && is_ipv4 ? fmt::format("*:{}", frontend.port)
+                                 : k8s::host_port(frontend.address.text(), frontend.port);
 }
 
 }  // namespace lb::agent

@@ -40,7 +40,7 @@ enum class Detail : std::uint8_t { all, one_set };
 [[nodiscard]] std::vector<Difference> unserved_by(const ServedFrontends& kube_proxy,
                                                   const ServedFrontends& sluice);
 
-/// "*:30080" or "10.96.0.80:80".
+/// "*:30080" (of IPv6 "[::]:30080") or "10.96.0.80:80".
 [[nodiscard]] std::string frontend_text(const FrontendId& frontend);
 
 }  // namespace lb::agent

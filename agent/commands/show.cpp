@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <limits>
 #include <map>
 
 #include "agent/commands/grid.hpp"
@@ -50,7 +51,8 @@ std::string policy_text(const lb_service& service) {
     text += " source-ranges";
   }
   if (policy.weight_error != 0) {
-    text += fmt::format(" weights=±{}%", policy.weight_error);
+    constexpr auto most = std::numeric_limits<decltype(policy.weight_error)>::max();
+    text += fmt::format(" weights={}{}%", policy.weight_error == most ? ">=" : "±", policy.weight_error);
   }
   return text;
 }

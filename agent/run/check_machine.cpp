@@ -107,10 +107,13 @@ void check_timer(const Prerequisites& found, Findings& findings) {
 
 /// A refused program is a warning where the agent starts without it, or without some feature of it.
 void check_refusals(const Acceptance& accepted, Findings& findings) {
-  constexpr const char* advice =
+  constexpr const char* report =
       "report it with the kernel's release; a kernel that accepts it loses nothing";
+  constexpr const char* keep =
+      "keep a kernel that accepts it: here clients outside would not be served, and /healthz would be 503";
   for (const auto& refusal : accepted.refusals) {
-    findings.warning("program " + refusal.program, refusal_text(refusal), advice);
+    const bool is_uplinks = refusal.without.empty() && refusal.program.starts_with("lb_tc_");
+    findings.warning("program " + refusal.program, refusal_text(refusal), is_uplinks ? keep : report);
     for (const auto& attempt : refusal.attempts) {
       if (!attempt.without.empty()) {
         findings.warning("program " + refusal.program,

@@ -71,6 +71,8 @@ TEST_CASE("REL-84: a frontend that one side does not serve") {
                                {at("0.0.0.0", 30080), frontend({})}};
   CHECK(lines(one, {}) == Lines{"only-kube-proxy default/web:http *:30080 Sluice does not serve it",
                                 "only-kube-proxy default/web:http 10.96.0.80:80 Sluice does not serve it"});
+  CHECK(lines({{at("::", 30080), frontend({})}}, {}) ==
+        Lines{"only-kube-proxy default/web:http [::]:30080 Sluice does not serve it"});
   CHECK(lines({}, one).front() == "only-sluice default/web:http *:30080 kube-proxy does not serve it");
 }
 
