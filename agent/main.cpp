@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,10 +29,12 @@ std::string host_name() {
 
 /// Whether errors of the command line itself are to be JSON too: the options are not known then.
 bool asks_for_json(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 2> names = {"--log-format", "--logging-format"};  // kube-proxy's
   for (std::size_t at = 0; at < arguments.size(); ++at) {
-    if (arguments[at] == "--log-format=json") return true;
-    if (arguments[at] == "--log-format" && at + 1 < arguments.size() && arguments[at + 1] == "json")
-      return true;
+    for (const auto name : names) {
+      if (arguments[at] == std::string(name) + "=json") return true;
+      if (arguments[at] == name && at + 1 < arguments.size() && arguments[at + 1] == "json") return true;
+    }
   }
   return false;
 }

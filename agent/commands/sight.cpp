@@ -8,6 +8,7 @@
 
 #include "agent/base/error.hpp"
 #include "agent/base/privileges.hpp"
+#include "agent/netlink/nf_tables.hpp"
 
 namespace lb::agent {
 
@@ -19,7 +20,9 @@ void require_sight(const maps::Pins& pins) {
 }
 
 void require_whole_sight(const maps::Pins& pins) {
-  if (!has_capability(own_privileges(""), CAP_NET_ADMIN)) {
+  // In a user namespace of its own a process has capabilities that do not count for the node's network.
+  if (!has_capability(own_privileges(""), CAP_NET_ADMIN) ||
+      nf_tables_error() == boost::system::errc::operation_not_permitted) {
     throw StartError(
         "this process may not look at this node's rules and programs, because it lacks CAP_NET_ADMIN",
         "run as root");

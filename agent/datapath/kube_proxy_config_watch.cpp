@@ -32,7 +32,7 @@ constexpr std::uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_M
 class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<ResourceWatcher> {
  public:
   ResourceWatcher(asio::io_context& context, std::string path, std::string known, Notify notify)
-      : path_(std::move(path)),
+      : path_(std::filesystem::absolute(path).string()),  // now: the working directory may be removed
         known_(std::move(known)),
         notify_(std::move(notify)),
         inotify_(context),

@@ -32,16 +32,19 @@ TableReconciler::TableReconciler(boost::asio::io_context& context, Tables& table
 
 void TableReconciler::retry_later() {
   const auto pause = tables_.retry_in();
-  if (!pause || retry_waits_) {
+  // An earlier one, if a Service has left room meanwhile.
+  const bool is_soon =
+      retry_waits_ && pause && retry_timer_.expiry() <= std::chrono::steady_clock::now() + *pause;
+  if (!pause || is_soon) {
     return;
   }
   retry_waits_ = true;
   retry_timer_.expires_after(*pause);
   retry_timer_.async_wait([this](const auto& error) {
-    retry_waits_ = false;
     if (error) {
       return;
     }
+    retry_waits_ = false;
     if (!tables_.complete()) {
       metrics_.retried();
     }

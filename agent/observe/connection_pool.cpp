@@ -12,9 +12,7 @@ ConnectionPool::Place ConnectionPool::admit(const std::string& client, std::func
   }
   const auto number = ++last_;
   connections_[number] = {client, std::move(close)};
-  auto& own = clients_[client];
-  own.insert(number);
-  count(client, own.size());
+  change(client, [&](auto& own) { own.insert(number); });
   return {shared_from_this(), number};
 }
 
@@ -25,28 +23,29 @@ void ConnectionPool::remove(std::uint64_t number) {
   }
   const auto client = std::move(connection->second.client);
   connections_.erase(connection);
-  auto& own = clients_[client];
-  own.erase(number);
-  count(client, own.size());
+  change(client, [&](auto& own) { own.erase(number); });
 }
 
 /// The client with most connections loses its oldest one.
 void ConnectionPool::make_room() {
-  const auto& busiest = counts_.rbegin()->second;
-  const auto oldest = *clients_[busiest].begin();
+  const auto oldest = ~counts_.rbegin()->second;
   const auto close = std::move(connections_[oldest].close);
   remove(oldest);
   close();
 }
 
-/// Before: the set of the client's connections has changed by one.
-void ConnectionPool::count(const std::string& client, std::size_t now) {
-  counts_.erase({now - 1, client});
-  counts_.erase({now + 1, client});
-  if (now == 0) {
+/// Changes the set of a client's connections, and its place in the order.
+void ConnectionPool::change(const std::string& client,
+                            const std::function<void(std::set<std::uint64_t>&)>& with) {
+  auto& own = clients_[client];
+  if (!own.empty()) {
+    counts_.erase({own.size(), ~*own.begin()});
+  }
+  with(own);
+  if (own.empty()) {
     clients_.erase(client);
   } else {
-    counts_.emplace(now, client);
+    counts_.emplace(own.size(), ~*own.begin());
   }
 }
 

@@ -1,5 +1,7 @@
 // Bounds the connections of one or several servers: at the bound, the client that has most of them loses its
-// oldest one, so clients of other addresses are served however many connections one of them holds open.
+// oldest one, so clients of other addresses are served however many connections one of them holds open. Of
+// clients that have equally many, the one whose oldest is older loses it: a connection without end makes room
+// for a probe, whatever their addresses.
 #pragma once
 
 #include <cstddef>
@@ -52,13 +54,15 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
 
   void remove(std::uint64_t number);
   void make_room();
-  void count(const std::string& client, std::size_t now);
+  void change(const std::string& client, const std::function<void(std::set<std::uint64_t>&)>& with);
 
   std::size_t limit_;
   std::uint64_t last_ = 0;                                  ///< number of the newest connection
   std::map<std::uint64_t, Connection> connections_;         ///< by number
   std::map<std::string, std::set<std::uint64_t>> clients_;  ///< the connections of each
-  std::set<std::pair<std::size_t, std::string>> counts_;    ///< number of connections, client
+  /// Of each client the number of its connections, and the complement of its oldest one's number: the last is
+  /// the next to make room.
+  std::set<std::pair<std::size_t, std::uint64_t>> counts_;
 };
 
 /// The client of an address, 4 or 16 bytes: an IPv6 client is a /64, of which it may have all addresses.

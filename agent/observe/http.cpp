@@ -104,13 +104,20 @@ std::string listen_text(const Listen& listen) { return k8s::host_port(listen.add
 struct HttpServer::State {
   State(tcp::acceptor listening, HttpHandler answer, HttpLimits bounds)
       : acceptor(std::move(listening)), handler(std::move(answer)), limits(std::move(bounds)) {
-    if (!limits.pool) limits.pool = std::make_shared<ConnectionPool>(limits.connections);
+    if (!limits.pool) {
+      limits.pool = std::make_shared<ConnectionPool>(limits.connections);
+      near = std::make_shared<ConnectionPool>(limits.connections / 4);
+    }
   }
 
   tcp::acceptor acceptor;
   HttpHandler handler;
   HttpLimits limits;
   std::set<std::weak_ptr<Stream>, std::owner_less<>> streams;  ///< open ones
+
+  /// For clients on this node itself, as the kubelet's probes: none from elsewhere takes their places.
+  /// nullptr: the pool is shared.
+  std::shared_ptr<ConnectionPool> near;
 
   static asio::awaitable<void> accept(std::shared_ptr<State> self);
   static asio::awaitable<void> serve(std::shared_ptr<State> self, std::shared_ptr<Stream> stream,
@@ -128,10 +135,11 @@ struct HttpServer::State {
 ConnectionPool::Place HttpServer::State::admit(const std::shared_ptr<Stream>& stream) {
   beast::error_code error;
   const auto address = stream->socket().remote_endpoint(error).address();
+  const bool is_near = address.is_loopback() || address == stream->socket().local_endpoint(error).address();
   const auto bytes = [](const auto& each) { return client_of(each.data(), each.size()); };
   const auto client = address.is_v4() ? bytes(address.to_v4().to_bytes()) : bytes(address.to_v6().to_bytes());
   streams.insert(stream);
-  return limits.pool->admit(client, [weak = std::weak_ptr<Stream>(stream)] {
+  return (near && is_near ? near : limits.pool)->admit(client, [weak = std::weak_ptr<Stream>(stream)] {
     if (const auto open = weak.lock()) {
       open->close();
     }

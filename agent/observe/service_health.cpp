@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -53,15 +55,34 @@ void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Add
   }
   std::erase_if(servers_, [&](const auto& server) { return !wanted.contains(server.first); });
   std::erase_if(failed_, [&](const auto& at) { return !wanted.contains(at); });
+  // By turns of the namespaces, so that after a restart, too, one with many Services leaves others theirs.
+  std::map<std::string, std::size_t> turns;
+  std::set<std::pair<std::size_t, const Listening*>> order;
   for (const auto& at : wanted) {
-    if (!servers_.contains(at)) open(at);
+    order.emplace(turns[name_space_of(at)]++, &at);
+  }
+  for (const auto& [turn, at] : order) {
+    if (!servers_.contains(*at)) open(*at);
   }
 }
 
-// Those that listen stay: a new Service must not take another's port away.
+const std::string& ServiceHealth::name_space_of(const Listening& at) const {
+  return checks_.at(at.service).service.name_space;
+}
+
+// Those that listen stay: a new Service must not take another's port away. A quarter is left to other
+// namespaces.
 void ServiceHealth::open(const Listening& at) {
+  const auto share = most_ - most_ / 4;
+  const auto& own = name_space_of(at);
+  const auto used =
+      std::ranges::count_if(servers_, [&](const auto& server) { return name_space_of(server.first) == own; });
   if (servers_.size() >= most_) {
     return fail(at, fmt::format("{} such ports are open, which is the limit of this node", most_));
+  }
+  if (std::cmp_greater_equal(used, share)) {
+    return fail(at,
+                fmt::format("{} such ports are open, which is the limit of a namespace on this node", used));
   }
   auto server = open_({at.address.text(), at.port}, [this, at](const HttpRequest&) { return answer(at); });
   if (!server) {

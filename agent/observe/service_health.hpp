@@ -40,7 +40,8 @@ class ServiceHealth {
                 std::size_t most);
 
   /// Listens on the ports of `checks` at `addresses` (an unspecified address stands for all of its family),
-  /// and closes all other servers. A failure is reported once, and retried by every call.
+  /// and closes all other servers. A failure is reported once, and retried by every call. Namespaces take
+  /// turns, and one has at most three quarters.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
   /// Number of ports on which it cannot listen yet.
@@ -57,6 +58,7 @@ class ServiceHealth {
   };
 
   [[nodiscard]] static std::string place_of(const Listening& at);
+  [[nodiscard]] const std::string& name_space_of(const Listening& at) const;
   void open(const Listening& at);
   void fail(const Listening& at, const std::string& why);
   [[nodiscard]] HttpResponse answer(const Listening& at) const;

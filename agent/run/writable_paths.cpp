@@ -23,16 +23,27 @@ bool is_writable_by_all(const fs::path& path, Sticky sticky) {
   return writable && (sticky == Sticky::counts || (status.st_mode & S_ISVTX) == 0);
 }
 
-/// The first of these that every user may write: the path, a file in it, the directory around it. Empty:
-/// none.
+/// A directory above this file, of those that every user may write, where its links lead. Empty: none.
+fs::path weak_place(const fs::path& path) {
+  std::error_code error;
+  const auto real = fs::canonical(path, error);
+  for (auto at = real; !error && at != at.parent_path(); at = at.parent_path()) {
+    if (is_writable_by_all(at.parent_path(), Sticky::is_enough)) return at.parent_path();
+  }
+  return {};
+}
+
+/// The first of these that every user may write: the path, a file in it, a directory above these, where a
+/// link leads, too. Empty: none.
 fs::path weak_part(const fs::path& path) {
   if (is_writable_by_all(path, Sticky::counts)) return path;
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     if (is_writable_by_all(at->path(), Sticky::counts)) return at->path();
+    const auto place = at->is_symlink() ? weak_place(at->path()) : fs::path();
+    if (!place.empty()) return place;
   }
-  const auto around = fs::absolute(path).lexically_normal().parent_path();
-  return is_writable_by_all(around, Sticky::is_enough) ? around : fs::path();
+  return weak_place(path);
 }
 
 }  // namespace

@@ -44,6 +44,11 @@ std::optional<std::uint64_t> RetryQueue::waiting_since(const std::string& servic
   return found->second.since;
 }
 
+void RetryQueue::note_room() noexcept {
+  constexpr unsigned doublings = 3;
+  retries_ = std::min(retries_, doublings);
+}
+
 std::chrono::milliseconds RetryQueue::pause() const {
   return first_pause * (1U << std::min(retries_, max_doublings));
 }

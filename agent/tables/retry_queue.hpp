@@ -47,6 +47,8 @@ class RetryQueue {
   void note_retry() noexcept { ++retries_; }
   /// Resets the backoff after everything was written.
   void note_success() noexcept { retries_ = 0; }
+  /// Shortens it to 800 ms: a Service has left room to others. No tenant can cause more retries than that.
+  void note_room() noexcept;
 
  private:
   struct Kept {

@@ -17,6 +17,15 @@ namespace lb::agent {
 
 using maps::error_code;
 
+namespace {
+
+/// Whether a table has fewer entries in use than before.
+bool has_room(const std::vector<Fill>& before, const std::vector<Fill>& now) {
+  return !std::ranges::equal(before, now, std::ranges::less_equal(), &Fill::used, &Fill::used);
+}
+
+}  // namespace
+
 Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
                std::uint32_t consistent_slots)
     : problems_(std::move(complain)),
@@ -52,12 +61,14 @@ std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
 // Addresses are written after the frontends of the whole batch, so that a port that arrives together with its
 // service is never rejected.
 void Tables::run(std::vector<PlanChange> changes) {
+  const auto before = waiting_.has(Progress::failed) ? fills() : std::vector<Fill>();
   auto written = writer_.write(std::move(changes));
   if (const error_code error = tables_.addresses.write_touched()) report_addresses(error);
   if (std::exchange(ranges_were_full_, false)) write_ranges();  // the batch may have made room
   tables_.reclaimer.flush();
   note_refusal(written);
   for (ServiceOutcome& outcome : written) report(std::move(outcome));
+  if (!before.empty() && has_room(before, fills())) waiting_.note_room();
   if (complete()) {
     waiting_.note_success();
     sizes_.note_success();

@@ -145,7 +145,10 @@ Directory::Found Directory::look(const std::set<std::string>& changed, const std
     if (!skipped.contains(name) && (changed.contains(name) || has_changed(name))) {
       struct stat status{};
       const bool readable = ::stat((path_ + "/" + name).c_str(), &status) == 0 && S_ISREG(status.st_mode);
-      found.bytes += readable ? static_cast<std::uint64_t>(status.st_size) : 0;
+      // A file of procfs or sysfs says that it is empty, whatever can be read from it.
+      if (readable) {
+        found.bytes += status.st_size > 0 ? static_cast<std::uint64_t>(status.st_size) : max_bytes;
+      }
       found.changed.push_back(name);
     }
   }

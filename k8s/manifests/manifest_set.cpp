@@ -16,6 +16,8 @@ namespace lb::k8s {
 namespace {
 
 constexpr std::string_view keeps = "; the last good state stays";
+/// Complaints about one file that are named.
+constexpr std::size_t most_complaints = 100;
 
 void erase_from(Sink& sink, const ObjectId& id) {
   switch (id.kind) {
@@ -82,6 +84,14 @@ class Reader final : public DocumentVisitor {
   }
 
   void complain(std::string object, std::size_t line, std::string reason) {
+    if (parsed_.complaints.size() > most_complaints) {
+      parsed_.complaints.back().reason = fmt::format("{} more complaints about this file", ++left_out_);
+      return;
+    }
+    if (parsed_.complaints.size() == most_complaints) {
+      object.clear();
+      reason = fmt::format("{} more complaints about this file", ++left_out_);
+    }
     parsed_.complaints.push_back(
         {std::move(object), fmt::format("{}:{}", parsed_.file, line), std::move(reason)});
   }
@@ -108,6 +118,7 @@ class Reader final : public DocumentVisitor {
   ParsedManifest& parsed_;
   Decoder& decoder_;
   const std::atomic<bool>& stopped_;
+  std::size_t left_out_ = 0;
 };
 
 }  // namespace
@@ -155,10 +166,10 @@ void ManifestSet::erase(const std::string& file, TimePoint now) {
 }
 
 void ManifestSet::replace(const std::string& file, Definitions definitions) {
-  const auto pending = [&file](const Replacement& each) { return each.file == file; };
-  while (std::ranges::any_of(replacements_, pending)) {
+  while (pending_.contains(file)) {
     note_next_change();
   }
+  pending_.insert(file);
   auto& held = files_[file];
   auto former = std::exchange(held, std::move(definitions));
   replacements_.push_back({file, std::move(former), held.begin()});
@@ -180,6 +191,7 @@ void ManifestSet::note_next_change() {
     }
   } else {
     if (present.empty()) files_.erase(file);
+    pending_.erase(file);
     replacements_.pop_front();
   }
 }

@@ -98,6 +98,7 @@ class ManifestSet {
   std::map<ObjectId, std::set<std::string>> owners_;
   std::map<ObjectId, std::shared_ptr<const Object>> reported_;
   std::deque<Replacement> replacements_;  ///< files that have changed
+  std::set<std::string> pending_;         ///< their names
   std::set<ObjectId> changed_;            ///< objects to decide about
   std::deque<ObjectId> deletions_;        ///< what was decided, to report
   std::deque<std::pair<ObjectId, std::shared_ptr<const Object>>> upserts_;

@@ -18,12 +18,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,13 +66,16 @@ std::filesystem::path normal(const std::string& path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-/// Reads and parses files in a thread of its own, until the result is taken or this ends.
+/// Reads and parses files in a thread of its own, until the result is taken or this ends. Throws
+/// std::system_error if the node has no thread left.
 class Parsing final : public FileListener {
  public:
   struct Result {
-    std::vector<ParsedManifest> parsed;
+    std::deque<ParsedManifest> parsed;
     std::map<std::string, std::string> unreadable;  ///< with reasons
-    std::vector<std::string> gone;
+    std::deque<std::string> gone;
+
+    [[nodiscard]] bool empty() const { return parsed.empty() && unreadable.empty() && gone.empty(); }
   };
 
   /// `directory` must outlive this, and be left alone meanwhile. `done` is called in the thread, as its last
@@ -151,6 +156,7 @@ class ManifestSource::ResourceWatcher final
   [[nodiscard]] Directory::Found look();
   void read(Directory::Found found);
   void parsed();
+  [[nodiscard]] bool take_over_some();
   void apply_turn();
   void complain_of(const std::error_code& error, int watch_error);
   void wait_for_complaints();
@@ -162,6 +168,8 @@ class ManifestSource::ResourceWatcher final
   Directory directory_;
   ManifestSet set_;
   std::unique_ptr<Parsing> parsing_;  ///< nullptr: no thread runs
+  Parsing::Result ready_;             ///< what the set does not have yet
+  std::string no_thread_;             ///< why the last one could not be started
   bool applying_ = false;             ///< turns are left
   bool scan_again_ = false;           ///< something has changed meanwhile
   asio::posix::stream_descriptor inotify_;
@@ -327,47 +335,64 @@ void ManifestSource::ResourceWatcher::scan() {
   }
   const int watch_error = watch();
   auto found = look();
-  complain_of(found.error, watch_error);
+  const auto error = found.error;
   read(std::move(found));
+  complain_of(error, watch_error);
   wait_for_complaints();
 }
 
 void ManifestSource::ResourceWatcher::read(Directory::Found found) {
-  for (const auto& name : found.gone) {
-    gone(name);
-  }
-  if (found.bytes < large) {
+  no_thread_.clear();
+  ready_.gone.assign(found.gone.begin(), found.gone.end());
+  if (found.bytes < large && found.changed.size() < objects_a_turn) {
     for (const auto& name : found.changed) {
       directory_.read(name, *this);
     }
     return apply_turn();
   }
-  parsing_ = std::make_unique<Parsing>(directory_, std::move(found.changed), [this, weak = weak_from_this()] {
-    asio::post(context_, [weak] {
-      if (const auto self = weak.lock()) {
-        self->parsed();
-      }
+  try {
+    parsing_ = std::make_unique<Parsing>(directory_, found.changed, [this, weak = weak_from_this()] {
+      asio::post(context_, [weak] {
+        if (const auto self = weak.lock()) {
+          self->parsed();
+        }
+      });
     });
-  });
+  } catch (const std::system_error& error) {
+    // All the node's threads or processes are in use: the next scan tries again.
+    no_thread_ = error.code().message();
+    changed_.insert(found.changed.begin(), found.changed.end());
+    apply_turn();
+  }
 }
 
 void ManifestSource::ResourceWatcher::parsed() {
-  const auto now = steady_clock::now();
-  auto [files, unreadable, gone] = std::exchange(parsing_, nullptr)->take();
-  for (auto& file : files) {
-    set_.put(std::move(file), now);
-  }
-  for (auto& [name, reason] : unreadable) {
-    set_.unreadable(name, std::move(reason), now);
-  }
-  for (const auto& name : gone) {
-    set_.erase(name, now);
-  }
+  auto result = std::exchange(parsing_, nullptr)->take();
+  result.gone.insert(result.gone.end(), ready_.gone.begin(), ready_.gone.end());
+  ready_ = std::move(result);
   apply_turn();
 }
 
+/// Hands some of the files that are ready to the set. Returns whether more are.
+bool ManifestSource::ResourceWatcher::take_over_some() {
+  const auto now = steady_clock::now();
+  for (std::size_t files = 0; files < objects_a_turn && !ready_.empty(); ++files) {
+    if (!ready_.gone.empty()) {
+      set_.erase(ready_.gone.front(), now);
+      ready_.gone.pop_front();
+    } else if (!ready_.parsed.empty()) {
+      set_.put(std::move(ready_.parsed.front()), now);
+      ready_.parsed.pop_front();
+    } else {
+      auto first = ready_.unreadable.extract(ready_.unreadable.begin());
+      set_.unreadable(first.key(), std::move(first.mapped()), now);
+    }
+  }
+  return !ready_.empty();
+}
+
 void ManifestSource::ResourceWatcher::apply_turn() {
-  applying_ = set_.apply_some(steady_clock::now(), objects_a_turn);
+  applying_ = take_over_some() || set_.apply_some(steady_clock::now(), objects_a_turn);
   if (applying_) {
     return asio::post(context_, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) {
@@ -387,6 +412,11 @@ void ManifestSource::ResourceWatcher::complain_of(const std::error_code& error, 
     complaints.push_back(
         {"", path_.string(),
          fmt::format("cannot be read: {}; the last good state of all files stays", error.message())});
+  } else if (!no_thread_.empty()) {
+    complaints.push_back(
+        {"", path_.string(),
+         fmt::format("no thread can be started to read what changed: {}; tried again every {} s", no_thread_,
+                     rescan_interval / std::chrono::seconds(1))});
   } else if (watch_error != 0) {
     complaints.push_back(
         {"", path_.string(),
@@ -405,7 +435,7 @@ void ManifestSource::ResourceWatcher::wait_for_complaints() {
   complaint_timer_.expires_at(*due);
   complaint_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
-      self->set_.complaints().report_settled(self->sink_, steady_clock::now());
+      self->set_.complaints().report_settled(self->sink_, steady_clock::now(), objects_a_turn);
       self->wait_for_complaints();
     }
   });

@@ -31,10 +31,13 @@ void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complai
   }
 }
 
-void ComplaintBook::report_settled(Sink& sink, TimePoint now) {
+void ComplaintBook::report_settled(Sink& sink, TimePoint now, std::size_t most) {
   for (auto& [owner, entries] : entries_) {
     for (auto& entry : entries) {
       if (!entry.reported && now - entry.since >= delay) {
+        if (most-- == 0) {
+          return;
+        }
         entry.reported = true;
         sink.complain(entry.complaint);
       }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,10 +23,11 @@ class ComplaintBook {
   /// files.
   static constexpr std::chrono::milliseconds delay{250};
 
-  /// Replaces all complaints of `owner`; an empty list clears them.
+  /// Replaces all complaints of `owner`; an empty list clears them. Compares each with each of the former
+  /// ones.
   void set(const std::string& owner, std::vector<Complaint> complaints, TimePoint now);
-  /// Reports complaints that have lasted for `delay` and were not reported.
-  void report_settled(Sink& sink, TimePoint now);
+  /// Reports complaints that have lasted for `delay` and were not reported, `most` of them.
+  void report_settled(Sink& sink, TimePoint now, std::size_t most = std::numeric_limits<std::size_t>::max());
   /// Reports all complaints that were not reported.
   void report_all(Sink& sink);
   /// When report_settled() will have something to report; nullopt if never.

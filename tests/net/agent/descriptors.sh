@@ -63,7 +63,7 @@ printf 'changes are applied, probes and other clients are answered\n'
 
 # More Services than ports can be open: those that listen stay, and the owner of the rest is told.
 services 120 >"$LAB_MANIFESTS/checked.json"
-lab_wait 20 grep -q "such ports are open, which is the limit of this node" "$LAB_DIR/agent.log" || die "ports beyond the limit: $(used) descriptors"
+lab_wait 20 grep -q "such ports are open, which is the limit of a namespace" "$LAB_DIR/agent.log" || die "ports beyond the limit: $(used) descriptors"
 [[ $(code worker-a "http://10.0.0.11:$FIRST/") == 200 ]] || die "a port that listened does not any more"
 [[ $(code node http://127.0.0.1:10256/livez) == 200 ]] || die "/livez: no answer, with 120 Services"
 printf 'beyond the limit: %s\n' "$(grep -m 1 -o 'cannot listen on its health-check node port.*' "$LAB_DIR/agent.log")"

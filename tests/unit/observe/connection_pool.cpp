@@ -67,6 +67,23 @@ TEST_CASE("REL-134 a client that holds thousands of connections closes none of a
   CHECK(crowd.pool->size() == 0);
 }
 
+TEST_CASE("REL-134 of clients with one connection each the oldest makes room, whatever its address") {
+  Crowd crowd(4);
+  for (const auto* name : {"b", "z", "a", "y"}) crowd.connect(name, 1);
+  crowd.connect("m", 1);
+  CHECK(crowd.closed == std::vector<std::string>{"b1"});
+  crowd.connect("probe", 1);
+  CHECK(crowd.closed.back() == "z1");
+  crowd.end("a1");  // the next oldest
+  crowd.connect("c", 1);
+  crowd.connect("d", 1);
+  CHECK(crowd.closed.back() == "y1");
+  crowd.connect("d", 2);
+  CHECK(crowd.closed.back() == "m1");
+  crowd.connect("e", 1);
+  CHECK(crowd.closed.back() == "d1");
+}
+
 TEST_CASE("REL-134 a pool outlives its servers as long as a connection has a place in it") {
   Crowd crowd(1);
   crowd.connect("a", 1);

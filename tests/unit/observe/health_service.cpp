@@ -229,7 +229,9 @@ TEST_CASE(
   const std::vector<k8s::Address> any{address("0.0.0.0")};
   HealthChecks checks;
   for (std::uint16_t number = 0; number < most_servers; ++number) {
-    checks["default/web" + std::to_string(number)] = check_of(1);
+    const auto name = "default/web" + std::to_string(number);
+    checks[name] = check_of(1);
+    checks[name].service.name_space = "n" + std::to_string(number);
   }
   doors.servers.serve(checks, any);
   CHECK(doors.servers.complete());
@@ -243,6 +245,27 @@ TEST_CASE(
   checks.erase("default/web0");
   doors.servers.serve(checks, any);
   CHECK(doors.servers.complete());
+}
+
+TEST_CASE("REL-134 namespaces take turns at health-check ports, and none has more than three quarters") {
+  const auto listening = [](std::size_t hostile, std::size_t others) {
+    Doors doors;
+    HealthChecks checks;
+    for (std::size_t number = 0; number < hostile + others; ++number) {
+      const bool is_hostile = number < hostile;
+      auto check = check_of(1);
+      check.service.name_space = is_hostile ? "aa" : "zz";
+      check.port = static_cast<std::uint16_t>((is_hostile ? 31000 : 32000) + number);
+      checks[(is_hostile ? "aa/s" : "zz/s") + std::to_string(number)] = check;
+    }
+    doors.servers.serve(checks, {address("0.0.0.0")});
+    return std::ranges::count_if(doors.opened,
+                                 [](const auto& each) { return each.starts_with("0.0.0.0 32"); });
+  };
+  CHECK(listening(9, 2) == 2);
+  CHECK(listening(9, 9) == 2);
+  CHECK(listening(0, 9) == 3);
+  CHECK(listening(9, 0) == 0);
 }
 
 TEST_CASE("REL-131 a node whose uplinks are not served answers 503 to load balancers, and lives") {

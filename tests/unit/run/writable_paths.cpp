@@ -49,6 +49,15 @@ TEST_CASE("REL-133 manifests, state and secret that every user may write") {
       {"a file", [](const Tree& tree) { Tree::set(tree.file, 0666); }, "around/given/a.yaml"},
       {"the directory around", [](const Tree& tree) { Tree::set(tree.root / "around", 0777); }, "around"},
       {"a sticky one around", [](const Tree& tree) { Tree::set(tree.root / "around", 01777); }, {}},
+      {"a directory two above", [](const Tree& tree) { Tree::set(tree.root, 0777); }, "."},
+      {"what a link leads to",
+       [](const Tree& tree) {
+         fs::create_directories(tree.root / "open" / "deep");
+         std::ofstream(tree.root / "open" / "deep" / "b.yaml") << "x";
+         Tree::set(tree.root / "open", 0777);
+         fs::create_symlink(tree.root / "open" / "deep" / "b.yaml", tree.given / "b.yaml");
+       },
+       "open"},
       {"one that does not exist", [](const Tree& tree) { fs::remove_all(tree.given); }, {}}};
   for (const auto& [what, change, weak] : rows) {
     INFO(what);
@@ -59,7 +68,15 @@ TEST_CASE("REL-133 manifests, state and secret that every user may write") {
     const auto found = writable_by_all(options);
     REQUIRE(found.size() == (weak.empty() ? 0U : 1U));
     if (!weak.empty())
-      CHECK(found[0].find("may write to " + (tree.root / weak).string() + ",") != std::string::npos);
+      CHECK(found[0].find("may write to " + (weak == "." ? tree.root : tree.root / weak).string() + ",") !=
+            std::string::npos);
+  }
+  for (const auto* ending : {"/", "/.", "/../given"}) {
+    const Tree tree;
+    Tree::set(tree.root / "around", 0777);
+    AgentOptions options;
+    options.manifests = tree.given.string() + ending;
+    CHECK(writable_by_all(options).size() == 1);
   }
   const Tree tree;
   Tree::set(tree.file, 0606);

@@ -57,6 +57,11 @@ TEST_CASE("the pause doubles with each retry up to a bound, and is short again a
   CHECK(queue.pause().count() == 200);
   for (int retry = 0; retry < 50; ++retry) queue.note_retry();
   CHECK(queue.pause().count() == 25'600);
+  queue.note_room();
+  CHECK(queue.pause().count() == 800);
+  queue.note_success();
+  queue.note_room();
+  CHECK(queue.pause().count() == 100);
   queue.note_success();
   CHECK(queue.pause().count() == 100);
 }

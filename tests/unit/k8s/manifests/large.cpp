@@ -1,23 +1,32 @@
 // REL-136: manifests that are too large, that take long, and that cannot be watched.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "k8s/manifests/directory.hpp"
+#include "k8s/manifests/manifest_set.hpp"
 #include "k8s/manifests/manifests.hpp"
 #include "tests/unit/k8s/support.hpp"
 
@@ -99,6 +108,43 @@ int follow_without_inotify(const Manifests& manifests) {
   return watched.changes() == 1 ? 0 : 6;
 }
 
+/// Likewise one that may not start a thread, for a while.
+int follow_without_threads(const Manifests& manifests) {
+  Watched watched(manifests);
+  std::array filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 1, 0),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{filter.size(), filter.data()};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    return 3;
+  }
+  manifests.write("large.yaml", service_yaml("large", "10.0.0.1") + std::string(1U << 20U, '\n'));
+  std::vector<std::string> complaints;
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  while (complaints.empty() && std::chrono::steady_clock::now() < deadline) {
+    watched.context.run_one_for(50ms);
+    complaints = watched.sink.take_complaints();
+  }
+  if (complaints.size() != 1 || complaints[0].find("no thread can be started") == std::string::npos) return 4;
+  fs::remove(manifests.path / "large.yaml");
+  manifests.write("small.yaml", service_yaml("small", "10.0.0.2"));
+  return watched.changes() == 1 ? 0 : 5;
+}
+
+int code_of_child(const std::function<int()>& child) {
+  const auto process = ::fork();
+  if (process == 0) ::_exit(child());
+  int status = 0;
+  REQUIRE(::waitpid(process, &status, 0) == process);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -166,10 +212,59 @@ TEST_CASE("REL-136 a source that ends while a large file is read leaves it") {
 TEST_CASE("REL-136 without inotify the directory is scanned, and the log says so") {
   const Manifests manifests;
   manifests.write("first.yaml", service_yaml("first", "10.0.0.1"));
-  const auto child = ::fork();
-  if (child == 0) ::_exit(follow_without_inotify(manifests));
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(code_of_child([&] { return follow_without_inotify(manifests); }) == 0);
+}
+
+TEST_CASE("REL-136 while the node has no thread left, a large file waits, and small ones go on") {
+  const Manifests manifests;
+  CHECK(code_of_child([&] { return follow_without_threads(manifests); }) == 0);
+}
+
+TEST_CASE("REL-136 10,000 files come and go in turns") {
+  constexpr std::size_t count = 10'000;
+  const Manifests manifests;
+  Watched watched(manifests);
+  const auto all = [&](const auto& each) {
+    for (std::size_t number = 0; number < count; ++number) each(fmt::format("f{}.yaml", number), number);
+  };
+  const auto changes = [&] {
+    std::size_t sum = 0;
+    while (sum < count) sum += watched.changes();
+    return sum;
+  };
+  all([&](const std::string& file, std::size_t number) {
+    manifests.write(file, service_yaml(fmt::format("s{}", number),
+                                       fmt::format("10.1.{}.{}", number / 250, number % 250 + 1)));
+  });
+  CHECK(changes() == count);
+  CHECK(watched.most <= 501);
+  all([&](const std::string& file, std::size_t) { fs::remove(manifests.path / file); });
+  CHECK(changes() == count);
+  CHECK(watched.most <= 501);
+}
+
+TEST_CASE("REL-136 of the complaints about one file a hundred are named") {
+  RecordingSink sink;
+  ManifestSet set(sink);
+  const auto bad = [](int services) {
+    std::string text;
+    for (int number = 0; number < services; ++number) {
+      text += fmt::format(
+          R"({{"apiVersion":"v1","kind":"Service","metadata":{{"name":"s{}"}},"spec":{{"ports":[{{"port":99999}}]}}}})",
+          number);
+      text += "\n";
+    }
+    return text;
+  };
+  const ManifestSet::TimePoint now;
+  set.put("bad.json", bad(20'000), now);
+  set.apply(now);
+  set.complaints().report_all(sink);
+  const auto complaints = sink.take_complaints();
+  REQUIRE(complaints.size() == 101);
+  CHECK(complaints.back().find("more complaints about this file") != std::string::npos);
+  set.put("bad.json", bad(100), now);
+  set.apply(now);
+  set.complaints().report_all(sink);
+  CHECK(sink.take_complaints().empty());
 }
