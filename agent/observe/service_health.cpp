@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <map>
@@ -57,12 +56,16 @@ void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Add
   std::erase_if(failed_, [&](const auto& at) { return !wanted.contains(at); });
   // By turns of the namespaces, so that after a restart, too, one with many Services leaves others theirs.
   std::map<std::string, std::size_t> turns;
-  std::set<std::pair<std::size_t, const Listening*>> order;
+  std::multimap<std::size_t, const Listening*> order;
   for (const auto& at : wanted) {
     order.emplace(turns[name_space_of(at)]++, &at);
   }
+  std::map<std::string, std::size_t> used;
+  for (const auto& [at, server] : servers_) {
+    ++used[name_space_of(at)];
+  }
   for (const auto& [turn, at] : order) {
-    if (!servers_.contains(*at)) open(*at);
+    if (!servers_.contains(*at)) open(*at, used[name_space_of(*at)]);
   }
 }
 
@@ -71,16 +74,13 @@ const std::string& ServiceHealth::name_space_of(const Listening& at) const {
 }
 
 // Those that listen stay: a new Service must not take another's port away. A quarter is left to other
-// namespaces.
-void ServiceHealth::open(const Listening& at) {
+// namespaces. `used`: the servers of this one.
+void ServiceHealth::open(const Listening& at, std::size_t& used) {
   const auto share = most_ - most_ / 4;
-  const auto& own = name_space_of(at);
-  const auto used =
-      std::ranges::count_if(servers_, [&](const auto& server) { return name_space_of(server.first) == own; });
   if (servers_.size() >= most_) {
     return fail(at, fmt::format("{} such ports are open, which is the limit of this node", most_));
   }
-  if (std::cmp_greater_equal(used, share)) {
+  if (used >= share) {
     return fail(at,
                 fmt::format("{} such ports are open, which is the limit of a namespace on this node", used));
   }
@@ -89,6 +89,7 @@ void ServiceHealth::open(const Listening& at) {
     return fail(at, server.error().message());
   }
   servers_[at] = std::move(*server);
+  ++used;
   if (failed_.erase(at) != 0) opened_(checks_.at(at.service), place_of(at));
 }
 

@@ -59,7 +59,7 @@ class ServiceHealth {
 
   [[nodiscard]] static std::string place_of(const Listening& at);
   [[nodiscard]] const std::string& name_space_of(const Listening& at) const;
-  void open(const Listening& at);
+  void open(const Listening& at, std::size_t& used);
   void fail(const Listening& at, const std::string& why);
   [[nodiscard]] HttpResponse answer(const Listening& at) const;
 
