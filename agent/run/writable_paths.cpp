@@ -40,7 +40,8 @@ fs::path weak_part(const fs::path& path) {
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     if (is_writable_by_all(at->path(), Sticky::counts)) return at->path();
-    const auto place = at->is_symlink() ? weak_place(at->path()) : fs::path();
+    std::error_code unknown;  // it may be gone by now
+    const auto place = at->is_symlink(unknown) ? weak_place(at->path()) : fs::path();
     if (!place.empty()) return place;
   }
   return weak_place(path);

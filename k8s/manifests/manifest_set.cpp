@@ -85,8 +85,7 @@ class Reader final : public DocumentVisitor {
 
   void complain(std::string object, std::size_t line, std::string reason) {
     if (parsed_.complaints.size() > most_complaints) {
-      parsed_.complaints.back().reason = fmt::format("{} more complaints about this file", ++left_out_);
-      return;
+      parsed_.complaints.pop_back();
     }
     if (parsed_.complaints.size() == most_complaints) {
       object.clear();

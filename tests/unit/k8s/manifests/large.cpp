@@ -215,7 +215,9 @@ TEST_CASE("REL-136 without inotify the directory is scanned, and the log says so
   CHECK(code_of_child([&] { return follow_without_inotify(manifests); }) == 0);
 }
 
-TEST_CASE("REL-136 while the node has no thread left, a large file waits, and small ones go on") {
+TEST_CASE(
+    "REL-136 while the node has no thread left, what changes with a large file waits, and the source goes "
+    "on") {
   const Manifests manifests;
   CHECK(code_of_child([&] { return follow_without_threads(manifests); }) == 0);
 }
