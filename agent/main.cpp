@@ -32,8 +32,12 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
   constexpr std::array<std::string_view, 2> names = {"--log-format", "--logging-format"};  // kube-proxy's
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     for (const auto name : names) {
-      if (arguments[at] == std::string(name) + "=json") return true;
-      if (arguments[at] == name && at + 1 < arguments.size() && arguments[at + 1] == "json") return true;
+      if (arguments[at] == std::string(name) + "=json") {
+        return true;
+      }
+      if (arguments[at] == name && at + 1 < arguments.size() && arguments[at + 1] == "json") {
+        return true;
+      }
     }
   }
   return false;

@@ -24,11 +24,14 @@ struct Response {
 
 Response request(const sockaddr_in& end) {
   const auto socket = socket_with_timeout(1);
-  if (const int made = ::connect(socket.get(), plain(end), sizeof(end)); made != 0)
+  if (const int made = ::connect(socket.get(), plain(end), sizeof(end)); made != 0) {
     return {.answer = 0, .reset = cut(made)};
+  }
   Answer answer = 0;
   const auto got = ::recv(socket.get(), &answer, sizeof(answer), MSG_WAITALL);
-  if (got != sizeof(answer)) return {.answer = 0, .reset = cut(got)};
+  if (got != sizeof(answer)) {
+    return {.answer = 0, .reset = cut(got)};
+  }
   char rest = 0;
   // The server must close first, so that no port of ours stays in TIME_WAIT.
   return {.answer = answer, .reset = ::recv(socket.get(), &rest, 1, 0) != 0};
@@ -50,7 +53,9 @@ class Ending {
  public:
   Ending() {
     ::sigemptyset(&signals_);
-    for (const int signal : {SIGTERM, SIGINT}) ::sigaddset(&signals_, signal);
+    for (const int signal : {SIGTERM, SIGINT}) {
+      ::sigaddset(&signals_, signal);
+    }
     ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   }
   /// Waits that long; returns whether a signal has come.
@@ -78,9 +83,13 @@ struct Tally {
     ++requests;
     failed += found.answer == 0 ? 1 : 0;
     reset += found.reset ? 1 : 0;
-    if (found.answer == 0) return;
+    if (found.answer == 0) {
+      return;
+    }
     auto& endpoint = endpoints[text_of(found.answer)];
-    if (endpoint.count++ == 0) endpoint.first = unix_time();
+    if (endpoint.count++ == 0) {
+      endpoint.first = unix_time();
+    }
     endpoint.last = begin;
   }
 };
@@ -128,7 +137,9 @@ void steady(char** words) {
     due = std::max(due + pause, now);
     const double start = unix_time();
     tally.take(request(end), start);
-    if (ending.within(due - seconds_since(begin))) break;
+    if (ending.within(due - seconds_since(begin))) {
+      break;
+    }
   }
   print_tally(tally);
 }

@@ -104,8 +104,12 @@ class Load {
   Figures run(double seconds) {
     begin_ = Clock::now();
     until_ = begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    for (std::uint32_t slot = 0; slot < attempts_.size(); ++slot) start(slot);
-    while (open_ > 0) turn();
+    for (std::uint32_t slot = 0; slot < attempts_.size(); ++slot) {
+      start(slot);
+    }
+    while (open_ > 0) {
+      turn();
+    }
     figures_.seconds = seconds_since(begin_);
     return std::move(figures_);
   }
@@ -122,7 +126,9 @@ class Load {
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u32 = slot}};
     // A connection that fails at once is not retried, because it would fail again.
     const int made = ::connect(attempt.fd.get(), plain(attempt.target), sizeof(attempt.target));
-    if (made != 0 && errno != EINPROGRESS) must(made, "connect");
+    if (made != 0 && errno != EINPROGRESS) {
+      must(made, "connect");
+    }
     ++open_;
     must(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, attempt.fd.get(), &event), "epoll_ctl");
   }
@@ -130,11 +136,16 @@ class Load {
   void turn() {
     std::array<epoll_event, 64> events{};
     const int count = ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), 200);
-    for (int at = 0; at < count; ++at) step(events[static_cast<std::size_t>(at)]);
-    if (count > 0) return;
+    for (int at = 0; at < count; ++at) {
+      step(events[static_cast<std::size_t>(at)]);
+    }
+    if (count > 0) {
+      return;
+    }
     for (std::uint32_t slot = 0; slot < attempts_.size(); ++slot) {
-      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > connection_timeout)
+      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > connection_timeout) {
         finish(slot, End::silence);
+      }
     }
   }
 
@@ -144,7 +155,9 @@ class Load {
       attempt.connected = true;
       figures_.connect.push_back(static_cast<float>(seconds_since(attempt.begin)));
     }
-    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) read(event.data.u32);
+    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) {
+      read(event.data.u32);
+    }
   }
 
   void read(std::uint32_t slot) {
@@ -152,8 +165,12 @@ class Load {
     Answer answer = 0;
     for (;;) {
       const auto got = ::recv(attempt.fd.get(), &answer, sizeof(answer), 0);
-      if (got < 0 && errno == EAGAIN) return;
-      if (got != sizeof(answer)) return finish(slot, got < 0 ? End::error : End::closed);
+      if (got < 0 && errno == EAGAIN) {
+        return;
+      }
+      if (got != sizeof(answer)) {
+        return finish(slot, got < 0 ? End::error : End::closed);
+      }
       attempt.answered = true;
       figures_.endpoints.insert(answer);
       figures_.misrouted += expected_.contains(answer, attempt.target) ? 0 : 1;
@@ -162,7 +179,9 @@ class Load {
 
   void finish(std::uint32_t slot, End end) {
     auto& attempt = attempts_[slot];
-    if (attempt.answered) figures_.answer.push_back(static_cast<float>(seconds_since(attempt.begin)));
+    if (attempt.answered) {
+      figures_.answer.push_back(static_cast<float>(seconds_since(attempt.begin)));
+    }
     figures_.failed += attempt.answered ? 0 : 1;
     figures_.reset += end == End::error || (end == End::silence && attempt.answered) ? 1 : 0;
     attempt.fd = maps::Fd();
@@ -180,7 +199,9 @@ class Load {
 };
 
 double percentile(std::vector<float>& values, double share) {
-  if (values.empty()) return 0;
+  if (values.empty()) {
+    return 0;
+  }
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
   std::ranges::nth_element(values, at);
@@ -228,10 +249,11 @@ Sent send_for(double seconds, int socket) {
   Sent sent;
   while (!sent.reset && seconds_since(begin) < seconds) {
     const auto taken = ::send(socket, chunk.data(), chunk.size(), MSG_NOSIGNAL);
-    if (taken > 0)
+    if (taken > 0) {
       sent.bytes += static_cast<std::uint64_t>(taken);
-    else
+    } else {
       sent.reset = cut(taken);
+    }
   }
   return sent;
 }
@@ -246,14 +268,15 @@ void bulk(char** words) {
   Total arrived = 0;
   const auto got = ::recv(socket.get(), &arrived, sizeof(arrived), MSG_WAITALL);
   const bool reset = sent.reset || cut(got);
-  if (got == sizeof(arrived) && arrived == sent.bytes && !reset)
+  if (got == sizeof(arrived) && arrived == sent.bytes && !reset) {
     fmt::print(R"({{"gigabits": {:.5g}, "failed": 0, "reset": 0}})"
                "\n",
                static_cast<double>(arrived) * 8e-9 / seconds_since(begin));
-  else
+  } else {
     fmt::print(R"({{"failed": 1, "reset": {}}})"
                "\n",
                reset ? 1 : 0);
+  }
 }
 
 const Commands commands = {{"load", {load, 7}},

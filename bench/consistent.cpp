@@ -29,8 +29,9 @@ std::vector<RendezvousMember> members(std::uint32_t count) {
     auto& bytes = made[number].address.bytes;
     bytes[10] = bytes[11] = 0xff;
     bytes[12] = 10;
-    for (const std::uint32_t byte : {0U, 1U, 2U})
+    for (const std::uint32_t byte : {0U, 1U, 2U}) {
       bytes.at(15 - byte) = static_cast<std::uint8_t>(number >> 8 * byte);
+    }
     made[number].port = 8080;
     made[number].id = number + 1;
   }
@@ -40,7 +41,9 @@ std::vector<RendezvousMember> members(std::uint32_t count) {
 double largest_share(const std::vector<std::uint32_t>& slots, std::uint32_t count) {
   std::unordered_map<std::uint32_t, std::uint32_t> loads;
   std::uint32_t most = 0;
-  for (const auto id : slots) most = std::max(most, ++loads[id]);
+  for (const auto id : slots) {
+    most = std::max(most, ++loads[id]);
+  }
   return static_cast<double>(most) * count / static_cast<double>(slots.size());
 }
 
@@ -54,7 +57,9 @@ double moved_beyond(const std::vector<RendezvousMember>& before, const std::vect
   std::vector<std::uint32_t> next;
   lb::agent::rendezvous_slots(after, static_cast<std::uint32_t>(slots.size()), next);
   std::uint32_t moved = 0;
-  for (std::size_t slot = 0; slot < slots.size(); ++slot) moved += slots[slot] != next[slot] ? 1U : 0U;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    moved += slots[slot] != next[slot] ? 1U : 0U;
+  }
   const double gone = static_cast<double>(before.size() - after.size()) / static_cast<double>(before.size());
   return 100 * (static_cast<double>(moved) / static_cast<double>(slots.size()) - gone);
 }
@@ -89,7 +94,9 @@ void run_all() {
       "| slots | members | ms | largest share / mean | moved beyond the share, % |\n|---|---|---|---|---|\n");
   std::mt19937 random(1);
   for (const std::uint32_t size : {16381U, 65521U}) {
-    for (const std::uint32_t count : {10U, 100U, 160U, 1000U}) measure(count, size, random);
+    for (const std::uint32_t count : {10U, 100U, 160U, 1000U}) {
+      measure(count, size, random);
+    }
   }
 }
 

@@ -30,15 +30,18 @@ using Answer = in_addr_t;
 using Total = std::uint64_t;
 
 inline int must(int value, const char* what) {
-  if (value < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  if (value < 0) {
+    throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  }
   return value;
 }
 
 inline std::uint32_t number(std::string_view text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
+  if (error != std::errc{} || end != text.data() + text.size()) {
     throw std::runtime_error("is not a number: " + std::string(text));
+  }
   return value;
 }
 
@@ -46,8 +49,9 @@ inline sockaddr_in end_of(const char* address, std::uint32_t port) {
   sockaddr_in end{};
   end.sin_family = AF_INET;
   end.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, address, &end.sin_addr) != 1)
+  if (::inet_pton(AF_INET, address, &end.sin_addr) != 1) {
     throw std::runtime_error("is not an IPv4 address: " + std::string(address));
+  }
   return end;
 }
 
@@ -61,8 +65,9 @@ inline maps::Fd socket_of(int type) {
 inline maps::Fd socket_with_timeout(time_t seconds) {
   auto socket = socket_of(SOCK_STREAM);
   const timeval timeout{.tv_sec = seconds, .tv_usec = 0};
-  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO})
+  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO}) {
     must(::setsockopt(socket.get(), SOL_SOCKET, which, &timeout, sizeof(timeout)), "SO_RCVTIMEO");
+  }
   return socket;
 }
 

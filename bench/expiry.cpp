@@ -93,7 +93,9 @@ double measure(std::uint32_t flows, std::uint32_t limit) {
   auto lab = lab_of(flows, limit, 0);
   (void)walk(*lab);  // the first walk touches the memory for the first time
   std::vector<Cost> costs(rounds);
-  for (auto& cost : costs) cost = walk(*lab);
+  for (auto& cost : costs) {
+    cost = walk(*lab);
+  }
   double most = print_costs("all live", flows, costs);
   for (const std::uint32_t over : {10U, 100U}) {
     for (auto& cost : costs) {

@@ -69,12 +69,16 @@ class Packer {
     auto touched = remove(std::move(gone));
     for (const auto slice : touched) {
       const auto room = std::min(capacity_ - sizes_[slice], fresh);
-      if (room > 0) filled_.push_back(slice);
+      if (room > 0) {
+        filled_.push_back(slice);
+      }
       sizes_[slice] += room;
       fresh -= room;
     }
     place(fresh);
-    for (const auto slice : touched) writes_.write(sizes_[slice]);
+    for (const auto slice : touched) {
+      writes_.write(sizes_[slice]);
+    }
     std::erase(sizes_, 0U);
   }
 
@@ -82,13 +86,17 @@ class Packer {
   void touch(std::vector<std::uint32_t> places) {
     const auto hits = by_slice(std::move(places));
     for (std::size_t slice = 0; slice < hits.size(); ++slice) {
-      if (hits[slice] > 0) writes_.write(sizes_[slice]);
+      if (hits[slice] > 0) {
+        writes_.write(sizes_[slice]);
+      }
     }
   }
 
   /// Changes the conditions of the endpoints added in the last pass, in which none was removed.
   void touch_fresh() {
-    for (const auto slice : filled_) writes_.write(sizes_[slice]);
+    for (const auto slice : filled_) {
+      writes_.write(sizes_[slice]);
+    }
   }
 
   [[nodiscard]] std::uint32_t endpoints() const { return std::accumulate(sizes_.begin(), sizes_.end(), 0U); }
@@ -101,7 +109,9 @@ class Packer {
     std::uint32_t slice = 0;
     std::uint32_t end = sizes_.empty() ? 0 : sizes_[0];
     for (const auto place : places) {
-      while (place >= end) end += sizes_[++slice];
+      while (place >= end) {
+        end += sizes_[++slice];
+      }
       ++hits[slice];
     }
     return hits;
@@ -112,7 +122,9 @@ class Packer {
     const auto losses = by_slice(std::move(gone));
     std::vector<std::uint32_t> touched;
     for (std::uint32_t slice = 0; slice < losses.size(); ++slice) {
-      if (losses[slice] == 0) continue;
+      if (losses[slice] == 0) {
+        continue;
+      }
       sizes_[slice] -= losses[slice];
       touched.push_back(slice);
     }
@@ -124,14 +136,22 @@ class Packer {
   }
 
   void place(std::uint32_t fresh) {
-    for (; fresh >= capacity_; fresh -= capacity_) create(capacity_);
-    if (fresh == 0) return;
+    for (; fresh >= capacity_; fresh -= capacity_) {
+      create(capacity_);
+    }
+    if (fresh == 0) {
+      return;
+    }
     auto best = sizes_.end();
     for (auto slice = sizes_.begin(); slice != sizes_.end(); ++slice) {
       const bool fits = *slice + fresh <= capacity_;
-      if (fits && (best == sizes_.end() || *slice > *best)) best = slice;
+      if (fits && (best == sizes_.end() || *slice > *best)) {
+        best = slice;
+      }
     }
-    if (best == sizes_.end()) return create(fresh);
+    if (best == sizes_.end()) {
+      return create(fresh);
+    }
     *best += fresh;
     filled_.push_back(static_cast<std::uint32_t>(best - sizes_.begin()));
     writes_.write(*best);
@@ -152,7 +172,9 @@ class Packer {
 /// `count` distinct places of `of`.
 std::vector<std::uint32_t> draw(std::uint32_t count, std::uint32_t of, std::mt19937_64& random) {
   std::unordered_set<std::uint32_t> drawn;
-  while (drawn.size() < count) drawn.insert(static_cast<std::uint32_t>(random() % of));
+  while (drawn.size() < count) {
+    drawn.insert(static_cast<std::uint32_t>(random() % of));
+  }
   return {drawn.begin(), drawn.end()};
 }
 
@@ -185,7 +207,9 @@ Writes roll(std::uint32_t endpoints, std::uint32_t capacity, std::uint32_t batch
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 6> units = {"B", "kB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
-  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) bytes /= 1000;
+  for (; bytes >= 1000 && unit + 1 < units.size(); ++unit) {
+    bytes /= 1000;
+  }
   return fmt::format("{:.3g} {}", bytes, units.at(unit));
 }
 
@@ -232,9 +256,10 @@ void keep_traffic(const std::string& series, const Traffic& traffic, const char*
   keep({part, series + ": objects written", "objects", single(static_cast<double>(traffic.writes.objects)),
         by, size});
   keep({part, series + ": events to watchers", "events", single(traffic.events()), by, size});
-  for (const auto& encoding : {protobuf, json})
+  for (const auto& encoding : {protobuf, json}) {
     keep({part, fmt::format("{}: {}, all watchers", series, encoding.name), "bytes",
           single(traffic.bytes(encoding)), by, size});
+  }
 }
 
 // ---- The proposal's tables. ----
@@ -278,7 +303,9 @@ constexpr std::array<Step, kep.size()> steps = {{{create, zones}, {change_one, 1
 template <class Cell>
 void print_line(const std::string& name, std::size_t count, Cell text) {
   fmt::print("| {} |", name);
-  for (std::size_t at = 0; at < count; ++at) fmt::print(" {} |", text(at));
+  for (std::size_t at = 0; at < count; ++at) {
+    fmt::print(" {} |", text(at));
+  }
   fmt::print("\n");
 }
 
@@ -292,9 +319,10 @@ void print_scenario(const Kep& theirs, const std::vector<Traffic>& ours) {
   print_line("the KEP", all, from_kep([&](auto at) { return fmt::format("{:.0f}", theirs.writes[at]); }));
   print_line("events to watchers", all, [&](auto at) { return fmt::format("{:.0f}", ours[at].events()); });
   print_line("the KEP", all, from_kep([&](auto at) { return fmt::format("{:.0f}", theirs.events[at]); }));
-  for (const auto& encoding : {protobuf, json, reckoned})
+  for (const auto& encoding : {protobuf, json, reckoned}) {
     print_line(fmt::format("{}, all watchers", encoding.name), all,
                [&](auto at) { return bytes_text(ours[at].bytes(encoding)); });
+  }
   print_line("the KEP", all, from_kep([&](auto at) { return std::string(theirs.bytes[at]); }));
 }
 
@@ -312,16 +340,19 @@ bool scenario(const Kep& theirs, const Step& step) {
              layouts[0].name, layouts[1].name, layouts[2].name, layouts[1].name, zones);
   print_scenario(theirs, ours);
   bool same = true;
-  for (std::size_t at = 0; at < layouts.size(); ++at)
+  for (std::size_t at = 0; at < layouts.size(); ++at) {
     same = same && static_cast<double>(ours[at].writes.objects) == theirs.writes[at] &&
            ours[at].events() == theirs.events[at];
+  }
   return same;
 }
 
 bool proposal() {
   fmt::print("\n## KEP-0752, sample case 1: {} nodes, {} endpoints\n", kep_nodes, kep_endpoints);
   bool same = true;
-  for (std::size_t at = 0; at < kep.size(); ++at) same = scenario(kep[at], steps.at(at)) && same;
+  for (std::size_t at = 0; at < kep.size(); ++at) {
+    same = scenario(kep[at], steps.at(at)) && same;
+  }
   fmt::print(
       "\nOf a slice with one endpoint the KEP counts about 1 kB where it is sent alone, and 100 bytes where "
       "the service is created.\n\nObjects and events are to be the KEP's: {}\n",

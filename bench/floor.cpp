@@ -23,7 +23,9 @@ using test::Hook;
 using test::Tuple;
 
 std::uint32_t fold(std::uint64_t sum) {
-  while (sum > 0xffffffff) sum = (sum & 0xffffffff) + (sum >> 32);
+  while (sum > 0xffffffff) {
+    sum = (sum & 0xffffffff) + (sum >> 32);
+  }
   return static_cast<std::uint32_t>(sum);
 }
 
@@ -44,8 +46,9 @@ std::uint64_t difference(const std::uint8_t* from, const std::uint8_t* to, std::
 Bytes key_of(const Tuple& tuple) {
   const std::ptrdiff_t skip = tuple.family == 4 ? 12 : 0;
   Bytes key;
-  for (const auto* end : {&tuple.source, &tuple.destination})
+  for (const auto* end : {&tuple.source, &tuple.destination}) {
     key.insert(key.end(), end->address.begin() + skip, end->address.end());
+  }
   for (const auto port : {tuple.source.port, tuple.destination.port}) {
     key.push_back(static_cast<std::uint8_t>(port >> 8));
     key.push_back(static_cast<std::uint8_t>(port & 0xff));
@@ -59,7 +62,9 @@ constexpr std::uint32_t loopback = 1;
 
 /// The return code for a packet that the program recognises.
 std::uint32_t verdict_of(Floor floor, Hook hook) {
-  if (hook == Hook::xdp) return floor == Floor::send ? std::uint32_t{XDP_REDIRECT} : std::uint32_t{XDP_TX};
+  if (hook == Hook::xdp) {
+    return floor == Floor::send ? std::uint32_t{XDP_REDIRECT} : std::uint32_t{XDP_TX};
+  }
   return floor == Floor::send ? std::uint32_t{TC_ACT_REDIRECT} : std::uint32_t{TC_ACT_STOLEN};
 }
 
@@ -73,7 +78,9 @@ void append(Bytes& bytes, std::uint32_t value) {
 struct Floors::Skeleton {
   skeleton::floor* raw = skeleton::floor__open_and_load();
   Skeleton() {
-    if (raw == nullptr) throw std::runtime_error("the kernel refused the floor programs");
+    if (raw == nullptr) {
+      throw std::runtime_error("the kernel refused the floor programs");
+    }
   }
   Skeleton(const Skeleton&) = delete;
   Skeleton& operator=(const Skeleton&) = delete;
@@ -93,7 +100,9 @@ void Floors::add(const Tuple& from, const Tuple& to) {
   const std::size_t addresses = from.family == 4 ? 8 : 32;
   const auto moved = difference(key.data(), value.data(), addresses);
   const auto all = moved + difference(key.data() + addresses, value.data() + addresses, 4);
-  if (from.family == 4) append(value, fold(moved));
+  if (from.family == 4) {
+    append(value, fold(moved));
+  }
   append(value, fold(all));
   const auto* map = from.family == 4 ? skeleton_->raw->maps.floor_flows4 : skeleton_->raw->maps.floor_flows6;
   if (bpf_map__value_size(map) != value.size() || bpf_map__key_size(map) != key.size() ||
@@ -121,8 +130,9 @@ const bpf_program* Floors::program(Floor floor, Hook hook) const {
 void Floors::attach(Floor floor, std::uint32_t device) {
   test::attach_xdp(device, bpf_program__fd(program(floor, Hook::xdp)));
   const auto* ports = skeleton_->raw->maps.floor_ports;
-  if (bpf_map_update_elem(bpf_map__fd(ports), &loopback, &device, BPF_ANY) != 0)
+  if (bpf_map_update_elem(bpf_map__fd(ports), &loopback, &device, BPF_ANY) != 0) {
     throw std::runtime_error("the floor's map does not take its device");
+  }
 }
 
 std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint32_t repeat) {
@@ -131,8 +141,9 @@ std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint
   options.data_in = packet.data();
   options.data_size_in = static_cast<std::uint32_t>(packet.size());
   options.repeat = static_cast<int>(repeat);
-  if (bpf_prog_test_run_opts(bpf_program__fd(program(floor, hook)), &options) != 0)
+  if (bpf_prog_test_run_opts(bpf_program__fd(program(floor, hook)), &options) != 0) {
     throw std::runtime_error(std::strerror(errno));
+  }
   return options.retval == verdict_of(floor, hook) ? options.duration : 0;
 }
 

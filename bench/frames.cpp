@@ -60,17 +60,23 @@ struct Endpoints {
 
 Program load(const Endpoints& endpoints = {}) {
   Program program(skeleton::frames__open(), skeleton::frames__destroy);
-  if (!program) throw std::runtime_error("the programs cannot be opened");
+  if (!program) {
+    throw std::runtime_error("the programs cannot be opened");
+  }
   program->rodata->lb_first_endpoint = endpoints.first;
   program->rodata->lb_endpoints = endpoints.count;
   program->rodata->lb_endpoint_port = endpoints.port;
-  if (skeleton::frames__load(program.get()) != 0) throw std::runtime_error("the kernel refuses the programs");
+  if (skeleton::frames__load(program.get()) != 0) {
+    throw std::runtime_error("the kernel refuses the programs");
+  }
   return program;
 }
 
 std::uint32_t device_of(const std::string& name) {
   const auto index = ::if_nametoindex(name.c_str());
-  if (index == 0) throw std::runtime_error("there is no device " + name);
+  if (index == 0) {
+    throw std::runtime_error("there is no device " + name);
+  }
   return index;
 }
 
@@ -90,8 +96,9 @@ void receive(char** words) {
   std::filesystem::create_directory(directory);
   keep(bpf_program__attach_xdp(program->progs.lb_receive, device), directory + "/receive");
   keep(bpf_program__attach_tcx(program->progs.lb_answer, device, nullptr), directory + "/answer");
-  for (auto* map : {program->maps.received, program->maps.misrouted, program->maps.backends})
+  for (auto* map : {program->maps.received, program->maps.misrouted, program->maps.backends}) {
     must(bpf_map__pin(map, (directory + '/' + bpf_map__name(map)).c_str()), "pinning");
+  }
 }
 
 void swallow(char** words) {
@@ -155,8 +162,9 @@ test::Mac mac_of(const char* text) {
   test::Mac mac{};
   std::array<unsigned, 6> parts{};
   if (std::sscanf(text, "%x:%x:%x:%x:%x:%x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
-                  &parts[5]) != 6)
+                  &parts[5]) != 6) {
     throw std::runtime_error("is no MAC address: " + std::string(text));
+  }
   std::ranges::transform(parts, mac.begin(), [](unsigned part) { return static_cast<std::uint8_t>(part); });
   return mac;
 }
@@ -185,7 +193,9 @@ class Sender {
 
   void choose(Kind kind, std::uint32_t first, std::uint32_t flows) {
     auto frame = build(tuple_, body_of(kind));
-    if (frame.size() != LB_FRAME_BYTES) throw std::runtime_error("a frame of another size");
+    if (frame.size() != LB_FRAME_BYTES) {
+      throw std::runtime_error("a frame of another size");
+    }
     test::set_macs(frame, own_, next_);
     std::memcpy(program_->bss->lb_frame, frame.data(), frame.size());
     program_->bss->lb_first = first;
@@ -233,7 +243,9 @@ void open(char** words) {
   const Received received(words[0]);
   Sender sender(words + 1);
   const auto flows = number(words[6]);
-  if (flows > LB_FRAME_FLOWS) throw std::runtime_error(fmt::format("at most {} flows", LB_FRAME_FLOWS));
+  if (flows > LB_FRAME_FLOWS) {
+    throw std::runtime_error(fmt::format("at most {} flows", LB_FRAME_FLOWS));
+  }
   forget_backends(words[0]);
   received.forget_misrouted();
   const auto before = received.count();
@@ -246,8 +258,9 @@ void open(char** words) {
   }
   // A misrouted flow is open, too; it is counted with the next figures.
   const auto arrived = received.count() - before + received.misrouted();
-  if (arrived * 100 < std::uint64_t{flows} * 99)
+  if (arrived * 100 < std::uint64_t{flows} * 99) {
     throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));
+  }
 }
 
 /// `step` sends some packets and returns their number.
@@ -258,7 +271,9 @@ void measure(const std::string& directory, double seconds, const std::function<s
   const auto before = received.count();
   const auto begin = Clock::now();
   std::uint64_t sent = 0;
-  while (seconds_since(begin) < seconds) sent += step();
+  while (seconds_since(begin) < seconds) {
+    sent += step();
+  }
   const double took = seconds_since(begin);
   const auto arrived = received.count() - before;
   fmt::print(R"({{"sent": {:.6g}, "received": {:.6g}, "misrouted": {}}})"
@@ -288,7 +303,9 @@ class Burst {
       pieces_[at] = {&loads_[at], sizeof(Load)};
       header.msg_iov = &pieces_[at];
       header.msg_iovlen = 1;
-      if (flows == 1) continue;
+      if (flows == 1) {
+        continue;
+      }
       header.msg_control = &controls_[at];
       header.msg_controllen = sizeof(controls_[at]);
       auto* control = CMSG_FIRSTHDR(&header);

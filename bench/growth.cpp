@@ -78,10 +78,13 @@ class Ring {
            "a map refuses the device");
     demand(!maps::raw::put(programs_.map("lb_devmap"), &device, &device, maps::Put::any), "lb_devmap");
     programs_.set_frame_address(device);
-    for (std::uint32_t number = 0; number < shape.services; ++number) add_service(number);
+    for (std::uint32_t number = 0; number < shape.services; ++number) {
+      add_service(number);
+    }
     chains_ = (shape.flows + chain_flows - 1) / chain_flows;
-    for (std::uint32_t chain = 0; chain < chains_; ++chain)
+    for (std::uint32_t chain = 0; chain < chains_; ++chain) {
       establish(chain, std::min(chain_flows, shape.flows));
+    }
     attach();
   }
 
@@ -91,8 +94,9 @@ class Ring {
   /// XDP leaves to tc a packet of each flow that tc has not seen for some seconds; after this call tc has
   /// seen all flows.
   void refresh() {
-    for (std::uint32_t chain = 0; chain < chains_; ++chain)
+    for (std::uint32_t chain = 0; chain < chains_; ++chain) {
       run(Hook::tc_in, build(first_of(chain), {.hops = 255}), chain_flows, LB_OUTCOME_flow_redirect);
+    }
   }
 
   /// Nanoseconds per packet of one chain of established flows; 0 if the batch does not count.
@@ -132,7 +136,9 @@ class Ring {
     std::iota(shuffled.begin(), shuffled.end(), 0U);
     std::ranges::shuffle(shuffled, std::mt19937_64(services));
     std::vector<std::uint32_t> next(services);
-    for (std::size_t at = 0; at < services; ++at) next[shuffled[at]] = shuffled[(at + 1) % services];
+    for (std::size_t at = 0; at < services; ++at) {
+      next[shuffled[at]] = shuffled[(at + 1) % services];
+    }
     return next;
   }
 
@@ -260,16 +266,20 @@ void print_head(const Growth& growth) {
 
 void measure_flows(std::uint32_t device) {
   Growth growth{"flows", {1, chain_flows, 10'000, 1'000'000}, {}};
-  for (const auto flows : growth.sizes)
+  for (const auto flows : growth.sizes) {
     growth.rings.push_back(std::make_unique<Ring>(Shape{flows == 1 ? 1U : 2U, flows}, device));
+  }
   print_head(growth);
-  for (const auto hook : {Hook::xdp, Hook::tc_in}) measure(growth, "established", &Ring::established, hook);
+  for (const auto hook : {Hook::xdp, Hook::tc_in}) {
+    measure(growth, "established", &Ring::established, hook);
+  }
 }
 
 void measure_services(std::uint32_t device) {
   Growth growth{"services", {1, 1'000, 50'000}, {}};
-  for (const auto services : growth.sizes)
+  for (const auto services : growth.sizes) {
     growth.rings.push_back(std::make_unique<Ring>(Shape{services, 10'000}, device));
+  }
   print_head(growth);
   for (const auto hook : {Hook::xdp, Hook::tc_in}) {
     measure(growth, "established", &Ring::established, hook);

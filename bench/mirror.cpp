@@ -26,7 +26,9 @@ const Names names4 = {"192.0.2.10", "192.0.2.20", {"192.0.2.80", "192.0.2.81"}};
 const Names names6 = {"2001:db8:1::10", "2001:db8:1::20", {"2001:db8:1::80", "2001:db8:1::81"}};
 
 void must(const maps::error_code& error) {
-  if (error) throw std::runtime_error("a map refused: " + error.message());
+  if (error) {
+    throw std::runtime_error("a map refused: " + error.message());
+  }
 }
 
 void demand_proven(const Verdict& last) {
@@ -65,7 +67,9 @@ const Names& names_of(int family) { return family == 4 ? names4 : names6; }
 Address address(const std::string& text) {
   Address bytes{};
   const auto mapped = text.find(':') == std::string::npos ? "::ffff:" + text : text;
-  if (::inet_pton(AF_INET6, mapped.c_str(), bytes.data()) != 1) throw std::runtime_error(text);
+  if (::inet_pton(AF_INET6, mapped.c_str(), bytes.data()) != 1) {
+    throw std::runtime_error(text);
+  }
   return bytes;
 }
 
@@ -75,9 +79,10 @@ std::uint32_t make_network() {
       "link set bench0p up\naddress add 192.0.2.1/24 dev bench0\naddress add 2001:db8:1::1/64 dev bench0 "
       "nodad\n");
   for (const auto* names : {&names4, &names6}) {
-    for (const auto* text : {names->client, names->node, names->frontends[0], names->frontends[1]})
+    for (const auto* text : {names->client, names->node, names->frontends[0], names->frontends[1]}) {
       // The device's own address: XDP's output frame is its next input frame.
       run_ip(fmt::format("neighbour replace {} lladdr 02:00:00:00:00:10 dev bench0 nud permanent\n", text));
+    }
   }
   return ::if_nametoindex("bench0");
 }
@@ -89,7 +94,9 @@ Mirror::Mirror(const Shape& shape, std::uint32_t device)
   must(maps::raw::put(programs_.map("lb_devmap"), &device, &device, maps::Put::any));
   programs_.set_frame_address(device);
   attach();
-  for (const int number : {0, 1}) add_service(number);
+  for (const int number : {0, 1}) {
+    add_service(number);
+  }
 }
 
 void Mirror::attach() { attach_xdp(device_, programs_.program(Hook::xdp)); }
@@ -192,7 +199,9 @@ void Mirror::establish(const Tuple& request, Hook there, Hook back) {
   demand(opened == 1, "no new flow: " + counts_text(first.counts));
   const auto answer = tuple_of(first.packet).reversed();
   const auto second = run(back, build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1}), 1);
-  if (shape_.protocol == 17) return demand_proven(second);
+  if (shape_.protocol == 17) {
+    return demand_proven(second);
+  }
   demand_proven(run(there, build(request, {.flags = ack, .acknowledged = 701}), 1));
 }
 

@@ -79,7 +79,9 @@ Case by_stack(const Place& place, const Shape& shape, Hook there, Hook back) {
   auto mirror = std::make_unique<Mirror>(shape, place.device);
   mirror->establish_pair(there, back);
   auto tuple = mirror->request(names_of(place.family).client, 0);
-  if (place.hook == back) tuple = tuple.reversed();
+  if (place.hook == back) {
+    tuple = tuple.reversed();
+  }
   return repeated(std::move(mirror), place.hook, build(tuple, {}), LB_OUTCOME_flow_stack, 1);
 }
 

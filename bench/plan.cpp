@@ -40,7 +40,9 @@ class Keeper final : public lb::agent::PlanSink {
 
 Address address(const std::string& text) {
   const auto parsed = Address::parse(text);
-  if (!parsed) throw std::logic_error("no address: " + text);
+  if (!parsed) {
+    throw std::logic_error("no address: " + text);
+  }
   return *parsed;
 }
 
@@ -97,12 +99,15 @@ Round measure(Family family) {
   Keeper keeper;
   lb::agent::Cluster cluster("node-00001.example.internal", lb::agent::PlanOptions{}, keeper, nullptr);
   cluster.upsert(service_of(family));
-  for (std::size_t number = 0; number < slice_count; ++number) cluster.upsert(slice_of(number, 0, family));
+  for (std::size_t number = 0; number < slice_count; ++number) {
+    cluster.upsert(slice_of(number, 0, family));
+  }
   Round round;
   round.first = milliseconds([&] { cluster.synced(); });
   round.megabytes = megabytes_in_use() - before;
-  if (keeper.last.front().ports.front()->backends.size() != slice_count * slice_size)
+  if (keeper.last.front().ports.front()->backends.size() != slice_count * slice_size) {
     throw std::runtime_error("the plan has other backends than the slices");
+  }
   std::vector<double> times;
   for (std::size_t generation = 1; generation <= changes; ++generation) {
     auto changed = slice_of(generation % slice_count, generation % 2, family);

@@ -43,7 +43,9 @@ std::string series(Hook hook, int family, const std::string& what) {
 template <class Batch>
 Spread measure(Batch batch, std::uint32_t count = batches) {
   std::vector<double> means(rounds);
-  for (auto& mean : means) mean = round_mean(batch, count);
+  for (auto& mean : means) {
+    mean = round_mean(batch, count);
+  }
   return spread_of(std::move(means));
 }
 
@@ -104,7 +106,9 @@ void print_row(const Row& row, const char* what, int family, Hook hook) {
 /// them; the growth is the median of the rounds' own.
 Row measured(const char* what, Case (*make)(const Place&), std::uint32_t device, int family, Hook hook) {
   std::array<Case, sizes.size()> cases;
-  for (std::size_t at = 0; at < sizes.size(); ++at) cases[at] = make({device, family, hook, sizes[at]});
+  for (std::size_t at = 0; at < sizes.size(); ++at) {
+    cases[at] = make({device, family, hook, sizes[at]});
+  }
   std::array<std::vector<double>, sizes.size()> means;
   std::vector<double> ratios;
   for (int round = 0; round < rounds; ++round) {
@@ -150,7 +154,9 @@ std::array<Spread, compared.size()> ratios_by_turns(std::uint32_t device, int fa
     }
     const auto [rewrite, send, insert, known, fresh, others] = mean;
     const std::array found = {known / rewrite, known / send, fresh / known, fresh / insert, others / known};
-    for (std::size_t at = 0; at < found.size(); ++at) ratios[at].push_back(found[at]);
+    for (std::size_t at = 0; at < found.size(); ++at) {
+      ratios[at].push_back(found[at]);
+    }
   }
   std::array<Spread, compared.size()> spreads;
   std::ranges::transform(ratios, spreads.begin(), spread_of);
@@ -190,7 +196,9 @@ std::vector<Comparison> measure_sizes(std::uint32_t device) {
   print_head({"hook", "family", "packet", "10", "10,000", "1,000,000", "last / first"});
   std::vector<Comparison> comparisons;
   for (const auto hook : {Hook::xdp, Hook::tc_in}) {
-    for (const int family : {4, 6}) comparisons.push_back(compare(device, family, hook));
+    for (const int family : {4, 6}) {
+      comparisons.push_back(compare(device, family, hook));
+    }
   }
   return comparisons;
 }

@@ -64,7 +64,9 @@ struct Bench {
   }
   void rest() {
     calls.wait();
-    while (!tables.complete()) calls.wait();
+    while (!tables.complete()) {
+      calls.wait();
+    }
   }
 };
 
@@ -98,14 +100,18 @@ void measure_changes(std::uint32_t count) {
   const auto apply = [&](const Plan& plan) { return [&bench, plan] { bench.apply(Batch::changes, plan); }; };
   measure("nothing changed", count, [&](int) { return apply(plans[0]); });
   measure("one replaced", count, [&](int round) {
-    if (round > 0) bench.rest();
+    if (round > 0) {
+      bench.rest();
+    }
     auto plan = std::make_shared<lb::agent::ServicePortPlan>(*plans[0]);
     plan->backends = with_one_replaced(plans[0]->backends, static_cast<std::size_t>(round) * 997 % count);
     return apply(plan);
   });
   bench.rest();
   measure("all replaced", count, [&](int round) {
-    if (round > 0) bench.rest();
+    if (round > 0) {
+      bench.rest();
+    }
     return apply(plan_of(count, 2 + static_cast<std::uint32_t>(round)));
   });
 }

@@ -12,7 +12,9 @@ namespace lb::bench {
 constexpr std::uint32_t batches = 100;  // per round
 
 inline void demand(bool met, const std::string& what) {
-  if (!met) throw std::runtime_error(what);
+  if (!met) {
+    throw std::runtime_error(what);
+  }
 }
 
 /// Pins the thread to one processor, so that a batch finds its own caches, and other processes may use the

@@ -27,7 +27,9 @@ struct Spread {
 };
 
 inline Spread spread_of(std::vector<double> values) {
-  if (values.empty()) throw std::runtime_error("no round counted");
+  if (values.empty()) {
+    throw std::runtime_error("no round counted");
+  }
   std::ranges::sort(values);
   return {values[values.size() / 2], values.front(), values.back(), values.size()};
 }
@@ -36,7 +38,9 @@ inline Spread single(double value) { return {.value = value}; }
 
 /// "117 (112–125)"
 inline std::string cell(const Spread& spread, int digits = 0) {
-  if (spread.rounds == 1) return fmt::format("{:.{}f}", spread.value, digits);
+  if (spread.rounds == 1) {
+    return fmt::format("{:.{}f}", spread.value, digits);
+  }
   return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.value, digits, spread.min, digits, spread.max,
                      digits);
 }
@@ -53,19 +57,26 @@ struct Record {
 /// Names come from the benchmarks and need no escaping.
 inline std::string json_of(const Record& record) {
   auto line = fmt::format(R"({{"part": "{}", "series": "{}")", record.part, record.series);
-  if (record.by != nullptr) line += fmt::format(R"(, "by": "{}", "size": {})", record.by, record.size);
+  if (record.by != nullptr) {
+    line += fmt::format(R"(, "by": "{}", "size": {})", record.by, record.size);
+  }
   line += fmt::format(R"(, "unit": "{}", "value": {:.6g})", record.unit, record.figure.value);
-  if (record.figure.rounds > 1)
+  if (record.figure.rounds > 1) {
     line += fmt::format(R"(, "least": {:.6g}, "most": {:.6g})", record.figure.min, record.figure.max);
+  }
   return line + "}";
 }
 
 inline void keep(const Record& record) {
   const char* path = std::getenv("BENCH_RECORDS");
-  if (path == nullptr || *path == '\0') return;
+  if (path == nullptr || *path == '\0') {
+    return;
+  }
   std::ofstream file(path, std::ios::app);
   file << json_of(record) << '\n' << std::flush;
-  if (!file) throw std::runtime_error(fmt::format("cannot write to {}, which BENCH_RECORDS names", path));
+  if (!file) {
+    throw std::runtime_error(fmt::format("cannot write to {}, which BENCH_RECORDS names", path));
+  }
 }
 
 /// Throws an error with a message if less memory is free than the benchmark needs at its largest size.
@@ -75,7 +86,9 @@ inline void need_memory(std::uint64_t mebibytes) {
   std::uint64_t kibibytes = 0;
   while (file >> word && word != "MemAvailable:") {
   }
-  if (!(file >> kibibytes)) throw std::runtime_error("/proc/meminfo does not say how much memory is free");
+  if (!(file >> kibibytes)) {
+    throw std::runtime_error("/proc/meminfo does not say how much memory is free");
+  }
   if (kibibytes / 1024 < mebibytes) {
     throw std::runtime_error(
         fmt::format("needs {} MiB of free memory, and {} are", mebibytes, kibibytes / 1024));

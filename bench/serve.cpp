@@ -27,7 +27,9 @@ maps::Fd listen_at(std::uint32_t port) {
 void answer_one(const maps::Fd& connection) {
   sockaddr_in own{};
   socklen_t size = sizeof(own);
-  if (::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return;
+  if (::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+    return;
+  }
   const Answer answer = own.sin_addr.s_addr;
   // The client counts a failure if it is gone.
   (void)::send(connection.get(), &answer, sizeof(answer), MSG_NOSIGNAL);
@@ -37,7 +39,9 @@ void answer_one(const maps::Fd& connection) {
   const auto listener = listen_at(number(words[0]));
   for (;;) {
     const maps::Fd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection) answer_one(connection);
+    if (connection) {
+      answer_one(connection);
+    }
   }
 }
 
@@ -49,8 +53,12 @@ void answer_one(const maps::Fd& connection) {
     Total all = 0;
     // The kernel discards the data: the receiver is not what is measured.
     ssize_t got = 0;
-    while ((got = ::recv(connection.get(), nullptr, chunk, MSG_TRUNC)) > 0) all += static_cast<Total>(got);
-    if (got == 0) (void)::send(connection.get(), &all, sizeof(all), MSG_NOSIGNAL);
+    while ((got = ::recv(connection.get(), nullptr, chunk, MSG_TRUNC)) > 0) {
+      all += static_cast<Total>(got);
+    }
+    if (got == 0) {
+      (void)::send(connection.get(), &all, sizeof(all), MSG_NOSIGNAL);
+    }
   }
 }
 

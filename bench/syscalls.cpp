@@ -29,7 +29,9 @@ namespace {
 using Program = std::unique_ptr<skeleton::syscalls, decltype(&skeleton::syscalls__destroy)>;
 
 void demand(bool met, const std::string& what) {
-  if (!met) throw std::runtime_error(what + ": " + std::strerror(errno));
+  if (!met) {
+    throw std::runtime_error(what + ": " + std::strerror(errno));
+  }
 }
 
 /// A cgroup's id is the inode number of its directory.

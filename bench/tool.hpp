@@ -22,7 +22,9 @@ using Commands = std::map<std::string, Command>;
 
 inline void run(const Commands& commands, const char* usage, int count, char** words) {
   const auto command = count > 1 ? commands.find(words[1]) : commands.end();
-  if (command == commands.end() || count != command->second.words + 2) throw std::runtime_error(usage);
+  if (command == commands.end() || count != command->second.words + 2) {
+    throw std::runtime_error(usage);
+  }
   command->second.what(words + 2);
 }
 

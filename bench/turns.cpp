@@ -55,7 +55,9 @@ Service service(const std::string& name, std::size_t ports, std::size_t cluster_
 }
 
 Service with_addresses(Service made, std::size_t addresses) {
-  for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(numbered(198, at));
+  for (std::size_t at = 0; at < addresses; ++at) {
+    made.external_ips.push_back(numbered(198, at));
+  }
   return made;
 }
 
@@ -111,7 +113,9 @@ class Bench {
       : cluster_("node-1", std::move(options), pacer_, {}) {
     cluster_.take_turns([this] { loop_.post([this] { cluster_.take_turn(); }); });
     pacer_.pass_first(lb::agent::FirstBatch::in_parts);
-    if (begins == Begins::synced) cluster_.synced();
+    if (begins == Begins::synced) {
+      cluster_.synced();
+    }
   }
 
   using Change = std::function<void(lb::agent::Cluster&)>;
@@ -125,15 +129,25 @@ class Bench {
     auto next = changes.begin();
     std::uint64_t most = 0;
     for (std::size_t step = 0; next != changes.end() || !loop_.is_idle(); ++step) {
-      if (next != changes.end() && step % steps_between == 0) post(*next++);
-      if (step == 0) change_small();
+      if (next != changes.end() && step % steps_between == 0) {
+        post(*next++);
+      }
+      if (step == 0) {
+        change_small();
+      }
       calls_.run();
-      if (!loop_.is_idle()) loop_.run_one();
-      if (!small_waits_ && !loop_.is_idle()) change_small();
+      if (!loop_.is_idle()) {
+        loop_.run_one();
+      }
+      if (!small_waits_ && !loop_.is_idle()) {
+        change_small();
+      }
       most = std::max(most, tables_.fills().front().used);
     }
     // What does not fit is never complete.
-    while (!tables_.complete() && !tables_.retry_in()) calls_.wait();
+    while (!tables_.complete() && !tables_.retry_in()) {
+      calls_.wait();
+    }
     const bool missed =
         loop_.longest() > max_step || longest_wait_ > max_wait || most > max_frontends_in_table;
     missed_ = missed_ || missed;
@@ -145,7 +159,9 @@ class Bench {
   void prepare(const std::function<void(lb::agent::Cluster&)>& change) {
     change(cluster_);
     cluster_.flush();
-    while (!loop_.is_idle()) loop_.run_one();
+    while (!loop_.is_idle()) {
+      loop_.run_one();
+    }
   }
   [[nodiscard]] bool missed() const { return missed_; }
 
@@ -213,7 +229,9 @@ void ports(Bench& bench) {
 void ranges(Bench& bench) {
   auto made = service("ranges", 30, 3);
   made.load_balancer_ips = {numbered(13, 1)};
-  for (std::size_t at = 0; at < 60'000; ++at) made.source_ranges.push_back({numbered(14, at), 128});
+  for (std::size_t at = 0; at < 60'000; ++at) {
+    made.source_ranges.push_back({numbered(14, at), 128});
+  }
   bench.measure("60,000 source ranges, 30 ports: comes", [&](auto& cluster) { cluster.upsert(made); });
   bench.measure("goes", [&](auto& cluster) { cluster.erase_service({"default", "ranges"}); });
 }
@@ -240,7 +258,9 @@ void endpoints(Bench& bench, std::size_t slices, std::size_t ports, const std::s
 void ingresses(Bench& bench) {
   auto made = service("ingress", 2, 5);
   made.type = lb::k8s::ServiceType::load_balancer;
-  for (std::size_t at = 0; at < 70'000; ++at) made.load_balancer_ips.push_back(numbered(199, at));
+  for (std::size_t at = 0; at < 70'000; ++at) {
+    made.load_balancer_ips.push_back(numbered(199, at));
+  }
   bench.measure("70,000 ingress IPs, 2 ports: comes", [&](auto& cluster) { cluster.upsert(made); });
   made.load_balancer_ips.erase(made.load_balancer_ips.begin());
   bench.measure("and one address goes", [&](auto& cluster) { cluster.upsert(made); });
@@ -275,7 +295,9 @@ void hints(Bench& bench) {
 void own_node(Bench& bench) {
   lb::k8s::Node own;
   own.name = "node-1";
-  for (std::size_t at = 0; at < 70'000; ++at) own.internal_ips.push_back(numbered(16, at));
+  for (std::size_t at = 0; at < 70'000; ++at) {
+    own.internal_ips.push_back(numbered(16, at));
+  }
   bench.measure("70,000 addresses of this Node: come", [&](auto& cluster) { cluster.upsert(own); });
   own.internal_ips.resize(1);
   bench.measure("and all but one go", [&](auto& cluster) { cluster.upsert(own); });
@@ -289,7 +311,9 @@ bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind ki
     const auto begin = lb::agent::thread_time();
     const auto decoded = decoder->decode(text, kind);
     times.push_back(std::chrono::duration<double, std::milli>(lb::agent::thread_time() - begin).count());
-    if (decoded.result != lb::k8s::DecodeResult::object) throw std::runtime_error(what + ": refused");
+    if (decoded.result != lb::k8s::DecodeResult::object) {
+      throw std::runtime_error(what + ": refused");
+    }
   }
   const auto spread = lb::bench::spread_of(std::move(times));
   fmt::print("| {} | {:.1f} | {:.1f} | |\n", what, spread.value, spread.max);
@@ -299,7 +323,9 @@ bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind ki
 
 std::string joined(std::size_t count, const std::function<std::string(std::size_t)>& item) {
   std::string text;
-  for (std::size_t at = 0; at < count; ++at) text += (at == 0 ? "" : ",") + item(at);
+  for (std::size_t at = 0; at < count; ++at) {
+    text += (at == 0 ? "" : ",") + item(at);
+  }
   return text;
 }
 
@@ -367,7 +393,9 @@ void rivals(Bench& bench) {
   young.created = 1'000'000;
   bench.measure("and is made anew, the youngest", [&](auto& cluster) { cluster.upsert(young); });
   bench.measure("all of them go", [&](auto& cluster) {
-    for (std::size_t at = 0; at < services; ++at) cluster.erase_service(rival(at).key);
+    for (std::size_t at = 0; at < services; ++at) {
+      cluster.erase_service(rival(at).key);
+    }
   });
 }
 
@@ -380,7 +408,9 @@ void local_endpoints(Bench& bench) {
   made.health_check_node_port = 31'000;
   bench.prepare([&](auto& cluster) { cluster.upsert(made); });
   auto here = slice("local", 0, 1, 1000);
-  for (auto& endpoint : here.endpoints) endpoint.node_name = "node-1";
+  for (auto& endpoint : here.endpoints) {
+    endpoint.node_name = "node-1";
+  }
   bench.prepare([&](auto& cluster) { cluster.upsert(here); });
   here.endpoints.pop_back();
   bench.measure("70,000 external IPs, health checks: an endpoint goes",
@@ -411,7 +441,9 @@ void changing(Bench& bench) {
   constexpr std::size_t addresses = 9900;
   const auto with = [](std::size_t first) {
     auto made = service("changing", 1, 9);
-    for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(numbered(198, first + at));
+    for (std::size_t at = 0; at < addresses; ++at) {
+      made.external_ips.push_back(numbered(198, first + at));
+    }
     return made;
   };
   std::vector<Bench::Change> changes;
@@ -448,12 +480,18 @@ void many_ranges(Bench& bench) {
   };
   std::vector<Service> made;
   made.reserve(services);
-  for (std::size_t number = 0; number < services; ++number) made.push_back(numbered_service(number));
+  for (std::size_t number = 0; number < services; ++number) {
+    made.push_back(numbered_service(number));
+  }
   bench.measure("7 Services of 9,900 source ranges: come", [&](auto& cluster) {
-    for (const auto& each : made) cluster.upsert(each);
+    for (const auto& each : made) {
+      cluster.upsert(each);
+    }
   });
   bench.measure("and go", [&](auto& cluster) {
-    for (const auto& each : made) cluster.erase_service(each.key);
+    for (const auto& each : made) {
+      cluster.erase_service(each.key);
+    }
   });
 }
 

@@ -8,25 +8,39 @@
 namespace lb::maps {
 
 ExtentArena::ExtentArena(std::uint32_t limit) : limit_(limit), available_(limit) {
-  if (limit > 0) free_.emplace(0, limit);
+  if (limit > 0) {
+    free_.emplace(0, limit);
+  }
 }
 
 std::optional<Extent> ExtentArena::allocate(std::uint32_t count) {
-  if (count == 0) return Extent{};
-  if (count > available_) return std::nullopt;
+  if (count == 0) {
+    return Extent{};
+  }
+  if (count > available_) {
+    return std::nullopt;
+  }
   const auto run = std::ranges::find_if(free_, [count](const auto& free) { return free.second >= count; });
-  if (run == free_.end()) return std::nullopt;
+  if (run == free_.end()) {
+    return std::nullopt;
+  }
   const Extent extent{.first = run->first, .count = count};
   cut(run, extent);
   return extent;
 }
 
 bool ExtentArena::claim(Extent extent) {
-  if (extent.count == 0) return true;
+  if (extent.count == 0) {
+    return true;
+  }
   auto run = free_.upper_bound(extent.first);
-  if (run == free_.begin()) return false;
+  if (run == free_.begin()) {
+    return false;
+  }
   --run;
-  if (std::uint64_t{run->first} + run->second < std::uint64_t{extent.first} + extent.count) return false;
+  if (std::uint64_t{run->first} + run->second < std::uint64_t{extent.first} + extent.count) {
+    return false;
+  }
   cut(run, extent);
   return true;
 }
@@ -40,12 +54,16 @@ void ExtentArena::cut(std::map<std::uint32_t, std::uint32_t>::iterator run, Exte
   } else {
     run->second = extent.first - first;
   }
-  if (rest < end) free_.emplace(rest, end - rest);
+  if (rest < end) {
+    free_.emplace(rest, end - rest);
+  }
   available_ -= extent.count;
 }
 
 void ExtentArena::release(Extent extent) {
-  if (extent.count == 0) return;
+  if (extent.count == 0) {
+    return;
+  }
   available_ += extent.count;
   auto after = free_.lower_bound(extent.first);
   assert(after == free_.end() || extent.first + extent.count <= after->first);
@@ -66,7 +84,9 @@ void ExtentArena::release(Extent extent) {
 
 std::uint32_t ExtentArena::largest() const noexcept {
   std::uint32_t longest = 0;
-  for (const auto& [first, count] : free_) longest = std::max(longest, count);
+  for (const auto& [first, count] : free_) {
+    longest = std::max(longest, count);
+  }
   return longest;
 }
 
@@ -77,7 +97,9 @@ void IdPool::adopt(const std::vector<bool>& used) {
   next_ = std::max(1U, static_cast<std::uint32_t>(used.rend() - last));
   returned_.clear();
   for (std::uint32_t id = next_ - 1; id >= 1; --id) {
-    if (!used[id]) returned_.push_back(id);
+    if (!used[id]) {
+      returned_.push_back(id);
+    }
   }
 }
 
@@ -87,7 +109,9 @@ std::optional<std::uint32_t> IdPool::allocate() {
     returned_.pop_back();
     return id;
   }
-  if (next_ >= limit_) return std::nullopt;
+  if (next_ >= limit_) {
+    return std::nullopt;
+  }
   return next_++;
 }
 

@@ -17,7 +17,9 @@ constexpr auto retry_pause = std::chrono::milliseconds(100);
 
 result<Fd> make(bpf_map_type type, const char* name, const bpf_map_create_opts* options) {
   const int fd = bpf_map_create(type, name, sizeof(std::uint32_t), sizeof(std::uint32_t), 1, options);
-  if (fd < 0) return error_code{errno, boost::system::generic_category()};
+  if (fd < 0) {
+    return error_code{errno, boost::system::generic_category()};
+  }
   return Fd(fd);
 }
 
@@ -41,12 +43,16 @@ class BlockedSignals {
 
 result<std::unique_ptr<KernelGrace>> KernelGrace::open(Post post) {
   auto inner = make(BPF_MAP_TYPE_ARRAY, "lb_grace_in", nullptr);
-  if (!inner) return inner.error();
+  if (!inner) {
+    return inner.error();
+  }
   bpf_map_create_opts options{};
   options.sz = sizeof(options);
   options.inner_map_fd = static_cast<__u32>(inner->get());
   auto outer = make(BPF_MAP_TYPE_ARRAY_OF_MAPS, "lb_grace", &options);
-  if (!outer) return outer.error();
+  if (!outer) {
+    return outer.error();
+  }
   return std::unique_ptr<KernelGrace>(new KernelGrace(std::move(*inner), std::move(*outer), std::move(post)));
 }
 
@@ -75,14 +81,20 @@ void KernelGrace::help(const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
-      if (stop.stop_requested()) return;
+      if (stop.stop_requested()) {
+        return;
+      }
       batch.swap(waiting_);
     }
     while (!wait_once(stop)) {
-      if (stop.stop_requested()) return;
+      if (stop.stop_requested()) {
+        return;
+      }
       std::this_thread::sleep_for(retry_pause);
     }
-    for (auto& done : batch) post_(std::move(done));
+    for (auto& done : batch) {
+      post_(std::move(done));
+    }
   }
 }
 

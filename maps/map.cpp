@@ -21,13 +21,17 @@ error_code from_result(int outcome) { return outcome == 0 ? error_code{} : from_
 }  // namespace
 
 Fd::~Fd() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
 }
 
 result<MapInfo> map_info(int fd) {
   bpf_map_info info{};
   __u32 length = sizeof(info);
-  if (bpf_map_get_info_by_fd(fd, &info, &length) != 0) return from_errno();
+  if (bpf_map_get_info_by_fd(fd, &info, &length) != 0) {
+    return from_errno();
+  }
   return MapInfo{.id = info.id,
                  .type = static_cast<bpf_map_type>(info.type),
                  .key_size = info.key_size,
@@ -64,7 +68,9 @@ class Batch {
         continue;
       }
       cursor.finished = error == boost::system::errc::no_such_file_or_directory;
-      if (error && !cursor.finished) return error;
+      if (error && !cursor.finished) {
+        return error;
+      }
       cursor.bucket = out;
       cursor.started = true;
       hand_out(count, visit);
@@ -97,7 +103,9 @@ result<std::unordered_set<std::string>> all_keys(int fd, const MapInfo& info) {
   std::string next(info.key_size, '\0');
   for (std::uint64_t steps = 8ULL * info.max_entries + 1024; steps > 0; --steps) {
     if (bpf_map_get_next_key(fd, cursor != nullptr ? cursor->data() : nullptr, next.data()) != 0) {
-      if (errno == ENOENT) return keys;
+      if (errno == ENOENT) {
+        return keys;
+      }
       return from_errno();
     }
     cursor = &*keys.insert(next).first;
@@ -107,7 +115,9 @@ result<std::unordered_set<std::string>> all_keys(int fd, const MapInfo& info) {
 
 error_code walk_keys(int fd, const MapInfo& info, const Visit& visit) {
   const auto keys = all_keys(fd, info);
-  if (!keys) return keys.error();
+  if (!keys) {
+    return keys.error();
+  }
   std::vector<char> value(info.value_size);
   for (const std::string& key : *keys) {
     if (bpf_map_lookup_elem(fd, key.data(), value.data()) == 0) {
@@ -122,7 +132,9 @@ error_code walk_keys(int fd, const MapInfo& info, const Visit& visit) {
 error_code walk_batches(int fd, const MapInfo& info, const Visit& visit) {
   Batch batch(info, std::min(batch_entries, std::max(info.max_entries, 1U)));
   for (Cursor cursor; !cursor.finished;) {
-    if (auto error = batch.next(fd, cursor, visit)) return error;
+    if (auto error = batch.next(fd, cursor, visit)) {
+      return error;
+    }
   }
   return {};
 }
@@ -148,7 +160,9 @@ error_code walk(int fd, const MapInfo& info, Walk how, const Visit& visit) {
   if (how == Walk::batch && buckets) {
     const error_code error = walk_batches(fd, info, visit);
     // EINVAL and ENOTSUPP (524, which has no name) occur at the first call, before any visit.
-    if (error.value() != EINVAL && error.value() != 524) return error;
+    if (error.value() != EINVAL && error.value() != 524) {
+      return error;
+    }
   }
   return walk_keys(fd, info, visit);
 }

@@ -101,7 +101,9 @@ class HashMap final : public Table<Key, Value> {
   /// EMSGSIZE if the map's sizes differ from those of the types.
   [[nodiscard]] static result<HashMap> open(Fd fd) {
     auto info = map_info(fd.get());
-    if (!info) return info.error();
+    if (!info) {
+      return info.error();
+    }
     if (info->key_size != sizeof(Key) || info->value_size != sizeof(Value)) {
       return make_error_code(boost::system::errc::message_size);
     }
@@ -110,7 +112,9 @@ class HashMap final : public Table<Key, Value> {
 
   [[nodiscard]] result<Value> get(const Key& key) const override {
     Value value{};
-    if (auto error = raw::get(fd_.get(), &key, &value)) return error;
+    if (auto error = raw::get(fd_.get(), &key, &value)) {
+      return error;
+    }
     return value;
   }
   [[nodiscard]] error_code put(const Key& key, const Value& value, Put mode) override {

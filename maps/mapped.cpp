@@ -30,25 +30,33 @@ void Mapping::Unmap::operator()(std::byte* memory) const noexcept { ::munmap(mem
 
 result<Mapping::Memory> Mapping::reserve(std::size_t bytes, int protection) {
   void* memory = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return error_code{errno, boost::system::generic_category()};
+  if (memory == MAP_FAILED) {
+    return error_code{errno, boost::system::generic_category()};
+  }
   return Memory(static_cast<std::byte*>(memory), Unmap{bytes});
 }
 
 result<Mapping> Mapping::of_map(int fd, std::size_t bytes, Access access) {
   const auto whole = whole_pages(bytes);
   auto memory = reserve(whole, PROT_NONE);
-  if (!memory) return memory.error();
+  if (!memory) {
+    return memory.error();
+  }
   Mapping mapping;
   mapping.memory_ = std::move(*memory);
   mapping.fd_ = fd;
   mapping.protection_ = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
-  if (const auto failure = mapping.map_up_to(0)) return failure;
+  if (const auto failure = mapping.map_up_to(0)) {
+    return failure;
+  }
   return mapping;
 }
 
 Mapping Mapping::in_memory(std::size_t bytes) {
   auto memory = reserve(whole_pages(bytes), PROT_READ | PROT_WRITE);
-  if (!memory) throw std::bad_alloc();
+  if (!memory) {
+    throw std::bad_alloc();
+  }
   Mapping mapping;
   mapping.memory_ = std::move(*memory);
   mapping.mapped_bytes_ = mapping.memory_.get_deleter().bytes;
@@ -61,7 +69,9 @@ error_code Mapping::map_up_to(std::size_t offset) const noexcept {
   const std::size_t end = std::min(whole, (offset / piece + 1) * piece);
   const void* there = ::mmap(memory_.get() + mapped_bytes_, end - mapped_bytes_, protection_,
                              MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(mapped_bytes_));
-  if (there == MAP_FAILED) return {errno, boost::system::generic_category()};
+  if (there == MAP_FAILED) {
+    return {errno, boost::system::generic_category()};
+  }
   mapped_bytes_ = end;
   return {};
 }
@@ -69,14 +79,20 @@ error_code Mapping::map_up_to(std::size_t offset) const noexcept {
 /// Terminates, because readers would otherwise have to handle a failure at every word. An agent that ended is
 /// restarted, and finds everything that it wrote.
 void Mapping::extend(std::size_t offset) const noexcept {
-  if (map_up_to(offset)) std::terminate();
+  if (map_up_to(offset)) {
+    std::terminate();
+  }
 }
 
 void Mapping::unmap() noexcept {
-  if (fd_ < 0) return;
+  if (fd_ < 0) {
+    return;
+  }
   const void* there = ::mmap(memory_.get(), memory_.get_deleter().bytes, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (there != MAP_FAILED) mapped_bytes_ = 0;
+  if (there != MAP_FAILED) {
+    mapped_bytes_ = 0;
+  }
 }
 
 }  // namespace lb::maps

@@ -36,8 +36,9 @@ class Mapping {
   /// The byte at `offset`, which must be below the size. Terminates the process if the kernel has no memory
   /// left to map it.
   [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
-    if (offset >= mapped_bytes_) [[unlikely]]
+    if (offset >= mapped_bytes_) [[unlikely]] {
       extend(offset);
+    }
     return memory_.get() + offset;
   }
   /// Unmaps the map; bytes that are requested later are mapped again.
@@ -74,14 +75,18 @@ class MappedArray {
   /// EMSGSIZE if the map's sizes differ from those of the type.
   [[nodiscard]] static result<MappedArray> open(Fd fd, Access access) {
     auto info = map_info(fd.get());
-    if (!info) return info.error();
+    if (!info) {
+      return info.error();
+    }
     if (info->type != BPF_MAP_TYPE_ARRAY || info->key_size != sizeof(std::uint32_t) ||
         info->value_size != element_bytes) {
       return make_error_code(boost::system::errc::message_size);
     }
     const auto count = static_cast<std::uint32_t>(info->max_entries * per_element);
     auto mapping = Mapping::of_map(fd.get(), count * stride, access);
-    if (!mapping) return mapping.error();
+    if (!mapping) {
+      return mapping.error();
+    }
     return MappedArray(std::move(fd), std::move(*mapping), count);
   }
   /// Zeroed memory unknown to the kernel, for tests and dry runs.
@@ -112,11 +117,14 @@ class MappedArray {
   /// Stores an element that no reader can reach yet; the later publish() that makes it reachable orders these
   /// words before itself.
   void store(std::uint32_t index, const T& element) noexcept {
-    if constexpr (per_element > 1) return part(index).store(element, std::memory_order_relaxed);
+    if constexpr (per_element > 1) {
+      return part(index).store(element, std::memory_order_relaxed);
+    }
     std::array<std::uint64_t, stride / 8> words{};
     std::memcpy(words.data(), &element, sizeof(element));
-    for (std::size_t at = 0; at < words.size(); ++at)
+    for (std::size_t at = 0; at < words.size(); ++at) {
       word(index, at).store(words[at], std::memory_order_relaxed);
+    }
   }
 
   /// Stores the 64-bit word at byte `Offset` of `element`, by one release store.
@@ -129,7 +137,9 @@ class MappedArray {
   /// Likewise, but only if it differs. Returns whether it was written.
   template <std::size_t Offset>
   bool publish_change(std::uint32_t index, const T& element) noexcept {
-    if (word(index, Offset / 8).load(std::memory_order_relaxed) == word_of<Offset>(element)) return false;
+    if (word(index, Offset / 8).load(std::memory_order_relaxed) == word_of<Offset>(element)) {
+      return false;
+    }
     publish<Offset>(index, element);
     return true;
   }

@@ -22,9 +22,13 @@ namespace {
 std::optional<std::uint32_t> layout_of(const std::string& directory) {
   std::uint32_t layout = 0;
   const char* end = directory.data() + directory.size();
-  if (directory.size() < 2 || directory[0] != 'v') return std::nullopt;
+  if (directory.size() < 2 || directory[0] != 'v') {
+    return std::nullopt;
+  }
   const auto [rest, error] = std::from_chars(directory.data() + 1, end, layout);
-  if (error != std::errc{} || rest != end) return std::nullopt;
+  if (error != std::errc{} || rest != end) {
+    return std::nullopt;
+  }
   return layout;
 }
 
@@ -33,7 +37,9 @@ result<Fd> get_pinned(const fs::path& path, Access access) {
   options.sz = sizeof(options);
   options.file_flags = access == Access::read ? BPF_F_RDONLY : 0;
   const int fd = bpf_obj_get_opts(path.c_str(), &options);
-  if (fd < 0) return error_code{errno, boost::system::generic_category()};
+  if (fd < 0) {
+    return error_code{errno, boost::system::generic_category()};
+  }
   return Fd(fd);
 }
 
@@ -41,8 +47,12 @@ OpenError classify(const fs::path& path, const error_code& error) {
   using boost::system::errc::message_size;
   using boost::system::errc::no_such_file_or_directory;
   OpenFault fault = OpenFault::refused;
-  if (error == no_such_file_or_directory) fault = OpenFault::missing;
-  if (error == message_size) fault = OpenFault::mismatch;
+  if (error == no_such_file_or_directory) {
+    fault = OpenFault::missing;
+  }
+  if (error == message_size) {
+    fault = OpenFault::mismatch;
+  }
   return {.fault = fault, .where = path.string(), .cause = error};
 }
 
@@ -69,7 +79,9 @@ class Opener {
  private:
   template <class T, class View>
   Opener& take(std::string_view name, Access descriptor, T& into, View view) {
-    if (error_) return *this;
+    if (error_) {
+      return *this;
+    }
     const fs::path path = pins_.map(name);
     auto fd = get_pinned(path, descriptor);
     auto opened = fd ? view(std::move(*fd)) : result<T>(fd.error());
@@ -88,10 +100,14 @@ class Opener {
 
 std::optional<OpenError> check_directory(const Pins& pins) {
   std::error_code ignored;
-  if (fs::is_directory(pins.maps(), ignored)) return std::nullopt;
+  if (fs::is_directory(pins.maps(), ignored)) {
+    return std::nullopt;
+  }
   OpenError error{.fault = OpenFault::nothing_here, .where = pins.base().string(), .cause = {}};
   error.layout = pins.other_layout();
-  if (error.layout != 0) error.fault = OpenFault::other_layout;
+  if (error.layout != 0) {
+    error.fault = OpenFault::other_layout;
+  }
   return error;
 }
 
@@ -106,7 +122,9 @@ std::vector<std::uint32_t> Pins::other_layouts() const {
   std::error_code error;
   for (fs::directory_iterator at(base_, error), end; !error && at != end; at.increment(error)) {
     const auto layout = layout_of(at->path().filename().string());
-    if (layout && *layout != layout_) others.push_back(*layout);
+    if (layout && *layout != layout_) {
+      others.push_back(*layout);
+    }
   }
   std::ranges::sort(others);
   return others;
@@ -138,7 +156,9 @@ std::string OpenError::message() const {
 }
 
 Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
-  if (auto error = check_directory(pins)) return *error;
+  if (auto error = check_directory(pins)) {
+    return *error;
+  }
   MapSet set;
   Opener opener(pins, access);
   opener.open("lb_frontends", set.frontends)
@@ -156,7 +176,9 @@ Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
       .open("lb_unassured6", set.unassured6)
       .open("lb_affinity", set.affinity)
       .open("lb_stats", set.stats_);
-  if (opener.error()) return *opener.error();
+  if (opener.error()) {
+    return *opener.error();
+  }
   return set;
 }
 
@@ -179,16 +201,22 @@ Store MapSet::store() {
 
 result<lb_stats> MapSet::stats() const {
   const int processors = libbpf_num_possible_cpus();
-  if (processors < 0) return error_code{-processors, boost::system::generic_category()};
+  if (processors < 0) {
+    return error_code{-processors, boost::system::generic_category()};
+  }
   std::vector<lb_stats> parts(static_cast<std::size_t>(processors));
   const std::uint32_t zero = 0;
-  if (auto error = raw::get(stats_.get(), &zero, parts.data())) return error;
+  if (auto error = raw::get(stats_.get(), &zero, parts.data())) {
+    return error;
+  }
   std::array<std::uint64_t, LB_OUTCOME_COUNT> sums{};
   static_assert(sizeof(sums) == sizeof(lb_stats));
   for (const lb_stats& part : parts) {
     std::array<std::uint64_t, LB_OUTCOME_COUNT> counts;
     std::memcpy(counts.data(), &part, sizeof(part));
-    for (std::size_t at = 0; at < sums.size(); ++at) sums[at] += counts[at];
+    for (std::size_t at = 0; at < sums.size(); ++at) {
+      sums[at] += counts[at];
+    }
   }
   lb_stats total;
   std::memcpy(&total, sums.data(), sizeof(total));

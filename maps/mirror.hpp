@@ -27,16 +27,24 @@ class Mirror {
   /// An existing key is updated in place: it is never absent in between, except in the kernel's own update.
   [[nodiscard]] error_code put(const Key& key, const Value& value) {
     const auto found = entries_.find(key);
-    if (found != entries_.end() && EqualBytes()(found->second, value)) return {};
-    if (auto error = table_.put(key, value, Put::any)) return error;
+    if (found != entries_.end() && EqualBytes()(found->second, value)) {
+      return {};
+    }
+    if (auto error = table_.put(key, value, Put::any)) {
+      return error;
+    }
     entries_.insert_or_assign(key, value);
     return {};
   }
 
   [[nodiscard]] error_code erase(const Key& key) {
     const auto found = entries_.find(key);
-    if (found == entries_.end()) return {};
-    if (auto error = table_.erase(key)) return error;
+    if (found == entries_.end()) {
+      return {};
+    }
+    if (auto error = table_.erase(key)) {
+      return error;
+    }
     entries_.erase(found);
     return {};
   }
@@ -52,14 +60,22 @@ class Mirror {
     std::size_t damaged = 0;
     for (const auto& [key, value] : entries_) {
       const auto at = found.find(key);
-      if (at != found.end() && EqualBytes()(at->second, value)) continue;
+      if (at != found.end() && EqualBytes()(at->second, value)) {
+        continue;
+      }
       ++damaged;
-      if (auto error = table_.put(key, value, Put::any)) return error;
+      if (auto error = table_.put(key, value, Put::any)) {
+        return error;
+      }
     }
     for (const auto& [key, value] : found) {
-      if (entries_.contains(key)) continue;
+      if (entries_.contains(key)) {
+        continue;
+      }
       ++damaged;
-      if (auto error = table_.erase(key)) return error;
+      if (auto error = table_.erase(key)) {
+        return error;
+      }
     }
     return damaged;
   }

@@ -11,7 +11,9 @@ constexpr int table_count = 5;
 constexpr std::uint32_t max_affinity = 86400;  // seconds
 
 void mark(std::vector<bool>& marks, std::uint32_t number) {
-  if (number >= marks.size()) marks.resize(std::size_t{number} + 1);
+  if (number >= marks.size()) {
+    marks.resize(std::size_t{number} + 1);
+  }
   marks[number] = true;
 }
 
@@ -35,12 +37,16 @@ void FlowSweeper::sweep(std::function<void(result<Named>)> done) {
 }
 
 void FlowSweeper::step() {
-  if (auto error = step_table()) return finish(error);
+  if (auto error = step_table()) {
+    return finish(error);
+  }
   if (cursor_.finished) {
     cursor_ = {};
     ++table_;
   }
-  if (table_ == table_count) return finish(std::exchange(named_, {}));
+  if (table_ == table_count) {
+    return finish(std::exchange(named_, {}));
+  }
   post_([this] { step(); });
 }
 
@@ -67,7 +73,9 @@ error_code FlowSweeper::step_table() {
 template <class Key, class Flow>
 error_code FlowSweeper::step_unassured(const HashMap<Key, Flow>& table) {
   return table.step(cursor_, step_entries_, [this](const Key&, const Flow& flow) {
-    if (!older(flow.track.seen, age_.seconds)) named_.add(flow.track.backend, flow.track.service);
+    if (!older(flow.track.seen, age_.seconds)) {
+      named_.add(flow.track.backend, flow.track.service);
+    }
   });
 }
 
@@ -80,11 +88,14 @@ error_code FlowSweeper::step_flows(const HashMap<Key, Flow>& table) {
 
 error_code FlowSweeper::step_affinity() {
   cursor_.finished = tables_.affinity == nullptr;
-  if (cursor_.finished) return {};
+  if (cursor_.finished) {
+    return {};
+  }
   return tables_.affinity->step(cursor_, step_entries_,
                                 [this](const lb_affinity_key& key, const lb_affinity& entry) {
-                                  if (!older(entry.used, max_affinity))
+                                  if (!older(entry.used, max_affinity)) {
                                     named_.add(entry.backend, key.service);
+                                  }
                                 });
 }
 

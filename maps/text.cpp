@@ -100,7 +100,9 @@ std::string_view word(lb_state state) noexcept {
 }
 
 std::string address_text(std::span<const std::uint8_t, 16> address) {
-  if (is_ipv4(address)) return inet_text(AF_INET, address.data() + 12);
+  if (is_ipv4(address)) {
+    return inet_text(AF_INET, address.data() + 12);
+  }
   return inet_text(AF_INET6, address.data());
 }
 
@@ -109,7 +111,9 @@ std::string address_text(std::span<const std::uint8_t, 4> address) {
 }
 
 std::string socket_text(std::span<const std::uint8_t, 16> address, std::uint16_t port) {
-  if (is_ipv4(address)) return fmt::format("{}:{}", address_text(address), port);
+  if (is_ipv4(address)) {
+    return fmt::format("{}:{}", address_text(address), port);
+  }
   return fmt::format("[{}]:{}", address_text(address), port);
 }
 

@@ -42,7 +42,9 @@ constexpr const char* no_xdp = "its driver says that it has no XDP";
 
 DeviceFacts device_facts(const std::string& name) {
   DeviceFacts facts;
-  if (const auto kind = device_kind(name)) facts.driver = kind->driver;
+  if (const auto kind = device_kind(name)) {
+    facts.driver = kind->driver;
+  }
   facts.skipped = skipped_xdp(name);
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);

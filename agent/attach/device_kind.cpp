@@ -63,7 +63,9 @@ DriverInfo driver_info(const std::string& device) {
   info.cmd = ETHTOOL_GDRVINFO;
   auto request = request_for(device);
   request.ifr_data = reinterpret_cast<char*>(&info);
-  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return {};
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) {
+    return {};
+  }
   return {info.driver, info.bus_info};
 }
 

@@ -65,14 +65,18 @@ void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report
   for (const auto& device : plan.pods) {
     auto& hooked = hooked_[device.index];
     if (!hooked.whole()) {
-      if (plan.pod_in != left_out) put_device(plan.devices_map, device.index, LB_POD);
+      if (plan.pod_in != left_out) {
+        put_device(plan.devices_map, device.index, LB_POD);
+      }
       const auto egress = hook_of(by_, TcSide::egress, device.index);
       const auto ingress = hook_of(by_, TcSide::ingress, device.index);
       static_cast<void>(ensure_side(links, egress, plan.pod_out, hooked.out, device.name, report) &&
                         ensure_side(links, ingress, plan.pod_in, hooked.in, device.name, report));
     }
     report.pods += hooked.whole() ? 1 : 0;
-    if (plan.pod_in == left_out && !hooked.whole()) hooked_.erase(device.index);
+    if (plan.pod_in == left_out && !hooked.whole()) {
+      hooked_.erase(device.index);
+    }
   }
 }
 

@@ -151,7 +151,9 @@ void check_device(const AgentOptions& options, const std::string& name, Findings
   const auto subject = "device " + name;
   const auto look = [&] {
     require_devices({name});
-    if (ends_here(options, findings)) require_xdp(options, name, device_facts(name));
+    if (ends_here(options, findings)) {
+      require_xdp(options, name, device_facts(name));
+    }
   };
   if (!findings.need(subject, look)) {
     return;
@@ -178,7 +180,9 @@ void check_found(const AgentOptions& options, Findings& findings) {
   for (const auto& uplink : uplinks) {
     const auto kind = device_kind(uplink.name);
     const bool named = std::ranges::find(options.devices, uplink.name) != options.devices.end();
-    if (!named && kind && unsupported_reason(*kind).empty()) check_device(options, uplink.name, findings);
+    if (!named && kind && unsupported_reason(*kind).empty()) {
+      check_device(options, uplink.name, findings);
+    }
   }
 }
 

@@ -84,7 +84,9 @@ class NetnsFiles {
   [[nodiscard]] const Netns& own() const noexcept { return own_; }
   /// Our own first.
   const std::vector<Netns>& all() {
-    if (!all_) all_ = network_namespaces();
+    if (!all_) {
+      all_ = network_namespaces();
+    }
     return *all_;
   }
 
@@ -94,7 +96,9 @@ class NetnsFiles {
       return &own_.file;
     }
     if (files_.empty()) {
-      for (const auto& netns : all()) files_.emplace(netns.inode, &netns.file);
+      for (const auto& netns : all()) {
+        files_.emplace(netns.inode, &netns.file);
+      }
     }
     const auto at = files_.find(inode);
     return at == files_.end() ? nullptr : at->second;
@@ -157,7 +161,9 @@ result<StaleUdpSockets::LostIn> StaleUdpSockets::find(NetnsFiles& files) const {
   } else {
     for (const auto& netns : files.all()) {
       const auto problem = find_in(netns, lost);
-      if (netns.inode == own.inode) error = problem;  // others are gone, or closed to us, as `status` says
+      if (netns.inode == own.inode) {
+        error = problem;  // others are gone, or closed to us, as `status` says
+      }
     }
   }
   if (error) {
@@ -177,9 +183,13 @@ error_code StaleUdpSockets::take_all(int iterator, std::uint64_t own, LostIn& lo
     for (std::size_t at = 0; at + sizeof(lb_lost_socket) <= size; at += sizeof(lb_lost_socket)) {
       lb_lost_socket socket{};
       std::memcpy(&socket, written + at, sizeof(socket));
-      if (scope_ != Namespaces::all && socket.netns != own) continue;
+      if (scope_ != Namespaces::all && socket.netns != own) {
+        continue;
+      }
       auto& here = lost[socket.netns];
-      if (here.size() >= most_in_a_namespace) continue;
+      if (here.size() >= most_in_a_namespace) {
+        continue;
+      }
       here.push_back(socket);
       ++count;
     }
@@ -197,14 +207,20 @@ std::uint64_t StaleUdpSockets::reconnect_all(LostIn& lost, NetnsFiles& files, Tr
   std::set<std::uint64_t> namespaces;
   for (const auto& [inode, some] : lost) {
     const auto* file = files.find(inode);
-    if (file == nullptr) continue;
+    if (file == nullptr) {
+      continue;
+    }
     ++round.entered;
     namespaces.insert(inode);
     const auto diag = open_diag_in(*file);
     for (const auto& socket : some) {
-      if (socket.served != LB_YES || ++tries[socket.cookie] > most_tries) continue;
+      if (socket.served != LB_YES || ++tries[socket.cookie] > most_tries) {
+        continue;
+      }
       const auto found = diag ? udp_socket_inode(diag->get(), socket) : diag.error();
-      if (found) sockets.emplace(*found, socket);
+      if (found) {
+        sockets.emplace(*found, socket);
+      }
     }
   }
   if (sockets.empty()) {
@@ -220,7 +236,9 @@ std::uint64_t StaleUdpSockets::reconnect_all(LostIn& lost, NetnsFiles& files, Tr
 std::uint64_t StaleUdpSockets::end_all(const LostIn& lost, NetnsFiles& files, UdpRound& round) const {
   std::uint64_t ended = 0;
   for (const auto& [inode, sockets] : lost) {
-    if (sockets.empty()) continue;
+    if (sockets.empty()) {
+      continue;
+    }
     const auto* file = files.find(inode);
     ++round.entered;
     const auto done =
@@ -250,7 +268,9 @@ result<std::uint64_t> StaleUdpSockets::end_in(const std::string& netns, const Lo
   if (ended && *ended < lost.size() && walker_) {
     ++round.walked;
     const auto more = end_by_walk(netns);
-    if (!more) return more;
+    if (!more) {
+      return more;
+    }
     ended = *ended + *more;
   }
   return ended;

@@ -47,10 +47,15 @@ StartError no_bpf_mount(int error) {
 /// path. A bpf file system that was mounted without a mode lets everybody create directories.
 std::string others_access(const std::filesystem::path& path) {
   struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0) return {};
-  if (!S_ISDIR(status.st_mode)) return "is no directory";
-  if (status.st_uid != 0 && status.st_uid != ::geteuid())
+  if (::lstat(path.c_str(), &status) != 0) {
+    return {};
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return "is no directory";
+  }
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
     return fmt::format("belongs to user {}", status.st_uid);
+  }
   const bool shared = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
   return shared ? fmt::format("can be written by others (mode {:04o})", status.st_mode & 07777) : "";
 }
@@ -67,7 +72,9 @@ void require_own(const std::filesystem::path& path) {
 void require_own(const maps::Pins& pins) {
   require_own(pins.maps());
   require_own(pins.links());
-  for (auto path = pins.version(); path.has_relative_path(); path = path.parent_path()) require_own(path);
+  for (auto path = pins.version(); path.has_relative_path(); path = path.parent_path()) {
+    require_own(path);
+  }
 }
 
 void make_directory(const std::string& path) {

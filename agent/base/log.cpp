@@ -37,7 +37,9 @@ class Message : public spdlog::custom_flag_formatter {
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& line) override {
     auto words = escaped({message.payload.data(), message.payload.size()});
-    if (format_ == LogFormat::json) words = json_string(words);
+    if (format_ == LogFormat::json) {
+      words = json_string(words);
+    }
     line.append(words.data(), words.data() + words.size());
   }
 
@@ -168,7 +170,9 @@ void Complaints::log_suppressed(TimePoint now) {
 void Complaints::forget(std::string_view object) {
   std::erase_if(order_, [&](const std::string& text) {
     const bool is_its = text.size() > object.size() && text.starts_with(object) && text[object.size()] == ':';
-    if (is_its) known_.erase(text);
+    if (is_its) {
+      known_.erase(text);
+    }
     return is_its;
   });
 }

@@ -9,10 +9,14 @@
 namespace lb::agent {
 
 void adjust_oom_score(std::optional<std::int32_t> adjustment) {
-  if (!adjustment) return;
+  if (!adjustment) {
+    return;
+  }
   constexpr const char* path = "/proc/self/oom_score_adj";
   std::int32_t now = 0;
-  if (std::ifstream(path) >> now && now == *adjustment) return;
+  if (std::ifstream(path) >> now && now == *adjustment) {
+    return;
+  }
   std::ofstream file(path);
   errno = 0;
   if (!(file << *adjustment).flush()) {

@@ -12,7 +12,9 @@ template <class Action>
 void repeat(boost::asio::steady_timer& timer, boost::asio::steady_timer::duration pause, Action action) {
   timer.expires_after(pause);
   timer.async_wait([&timer, pause, action = std::move(action)](const auto& stopped) mutable {
-    if (stopped) return;
+    if (stopped) {
+      return;
+    }
     action();
     repeat(timer, pause, std::move(action));
   });

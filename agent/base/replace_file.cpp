@@ -19,8 +19,12 @@ namespace {
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto count = ::write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      return false;
+    }
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return true;

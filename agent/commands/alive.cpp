@@ -29,8 +29,12 @@ constexpr std::chrono::seconds max_silence{60};
 
 /// Empty if the agent is alive.
 std::string why_not_alive(const AgentPresence& agent, Now now) {
-  if (agent.state == AgentState::absent) return "no agent runs on these pins";
-  if (!agent.last_heartbeat) return {};  // it has just started
+  if (agent.state == AgentState::absent) {
+    return "no agent runs on these pins";
+  }
+  if (!agent.last_heartbeat) {
+    return {};  // it has just started
+  }
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_heartbeat);
   return age <= max_silence ? std::string()
                             : fmt::format("the agent's last heartbeat was {} s ago", age.count());
@@ -56,7 +60,9 @@ void write_answer(const AliveOptions& options) {
   const maps::Pins pins(options.pins);
   require_sight(pins);
   const auto text = alive_metrics(options.pins, find_agent(pins), std::chrono::system_clock::now());
-  if (const auto problem = replace_file(options.textfile, text); !problem.empty()) throw StartError(problem);
+  if (const auto problem = replace_file(options.textfile, text); !problem.empty()) {
+    throw StartError(problem);
+  }
 }
 
 /// Runs until SIGTERM or SIGINT, then removes the file, which would otherwise show outdated data.
@@ -77,7 +83,9 @@ void write_answers(const AliveOptions& options) {
 }  // namespace
 
 std::string alive_metrics(std::string_view pins, const AgentPresence& agent, Now now) {
-  if (!agent.last_heartbeat) return gauge(absent, pins, 0);
+  if (!agent.last_heartbeat) {
+    return gauge(absent, pins, 0);
+  }
   const auto since = std::chrono::system_clock::to_time_t(*agent.last_heartbeat);
   return gauge(absent, pins, why_not_alive(agent, now).empty() ? 0 : 1) + gauge(heartbeat, pins, since);
 }
@@ -94,7 +102,9 @@ int run_alive(const AliveOptions& options) {
   const maps::Pins pins(options.pins);
   require_sight(pins);
   const auto why = why_not_alive(find_agent(pins), std::chrono::system_clock::now());
-  if (why.empty()) return 0;
+  if (why.empty()) {
+    return 0;
+  }
   fmt::print(stderr, "sluice: {}\n", why);
   return 1;
 }

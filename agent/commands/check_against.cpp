@@ -56,7 +56,9 @@ std::string unread_text(const std::vector<std::string>& rules) {
   for (const auto& rule : rules | std::views::take(max_unread)) {
     text += fmt::format("a rule that is not understood: {}\n", escaped(rule));
   }
-  if (rules.size() > max_unread) text += fmt::format("and {} more\n", rules.size() - max_unread);
+  if (rules.size() > max_unread) {
+    text += fmt::format("and {} more\n", rules.size() - max_unread);
+  }
   return text;
 }
 
@@ -89,11 +91,17 @@ json::object difference_json(const Difference& difference) {
 
 std::string comparison_json(const ComparedServices& compared) {
   json::array differences;
-  for (const auto& each : compared.differences) differences.push_back(difference_json(each));
+  for (const auto& each : compared.differences) {
+    differences.push_back(difference_json(each));
+  }
   json::array information;
-  for (const auto& each : compared.information) information.emplace_back(each);
+  for (const auto& each : compared.information) {
+    information.emplace_back(each);
+  }
   json::array unread;
-  for (const auto& each : compared.unread) unread.emplace_back(escaped(each));
+  for (const auto& each : compared.unread) {
+    unread.emplace_back(escaped(each));
+  }
   return json::serialize(json::object{{"same", compared.differences.empty() && compared.unread.empty()},
                                       {"mode", proxy_mode_name(compared.mode)},
                                       {"source", compared.source},
@@ -107,7 +115,9 @@ std::string comparison_json(const ComparedServices& compared) {
 ServedFrontends ours(const PlannedServices& planned) {
   ServedFrontends frontends;
   for (const auto& [service, ports] : planned.services()) {
-    for (const auto& port : ports) add_frontends(frontends, *port);
+    for (const auto& port : ports) {
+      add_frontends(frontends, *port);
+    }
   }
   return frontends;
 }
@@ -129,7 +139,9 @@ KubeProxyServices theirs() {
 
 std::size_t frontends_of_either(const ServedFrontends& left, const ServedFrontends& right) {
   auto count = left.size();
-  for (const auto& [id, frontend] : right) count += left.contains(id) ? 0 : 1;
+  for (const auto& [id, frontend] : right) {
+    count += left.contains(id) ? 0 : 1;
+  }
   return count;
 }
 
@@ -176,7 +188,9 @@ int run_check_against(const Options& options) {
   try {
     const auto compared = compare(options.agent);
     fmt::print("{}", show_comparison(compared, options.show.output));
-    if (!compared.unread.empty()) return incomparable_code;
+    if (!compared.unread.empty()) {
+      return incomparable_code;
+    }
     return compared.differences.empty() ? same_code : differs_code;
   } catch (const std::exception& error) {
     fmt::print(stderr, "sluice: cannot compare: {}\n", error.what());

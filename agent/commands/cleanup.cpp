@@ -81,16 +81,26 @@ std::string why_not_serving(const maps::Pins& pins) {
     return opened.error().fault == maps::OpenFault::nothing_here ? "nothing is pinned"
                                                                  : opened.error().message();
   }
-  if (find_agent(pins).state == AgentState::absent) return "no agent runs";
+  if (find_agent(pins).state == AgentState::absent) {
+    return "no agent runs";
+  }
   const auto node = opened->node.load(0);
-  if (node.started == 0) return "its agent has not written its first plan";
-  if (node.policy.draining == LB_YES) return "it is drained, and takes no new flows";
+  if (node.started == 0) {
+    return "its agent has not written its first plan";
+  }
+  if (node.policy.draining == LB_YES) {
+    return "it is drained, and takes no new flows";
+  }
   return has_hooks(pins) ? std::string() : "none of its programs is attached";
 }
 
 void require_replacement(const CleanupOptions& options) {
-  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) return;
-  if (kube_proxy_leftovers().empty()) return;
+  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) {
+    return;
+  }
+  if (kube_proxy_leftovers().empty()) {
+    return;
+  }
   if (const auto why = why_not_serving(maps::Pins(options.pins)); !why.empty()) {
     throw StartError(fmt::format(
         "no Sluice with the pins {} serves here ({}), so without kube-proxy's rules this node would "
@@ -100,9 +110,13 @@ void require_replacement(const CleanupOptions& options) {
 }
 
 void require_nothing_ends(const CleanupOptions& options) {
-  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) return;
+  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) {
+    return;
+  }
   const auto ends = kube_proxy_would_end();
-  if (ends.empty()) return;
+  if (ends.empty()) {
+    return;
+  }
   throw StartError(fmt::format(
       "connections of IPVS would end with its virtual services, and nothing is changed; {} of them, as {}: "
       "wait for their end, or use --force",
@@ -114,7 +128,9 @@ int clean_kube_proxy(const CleanupOptions& options) {
   require_nothing_ends(options);
   const int code = clean(options.mode, "kube-proxy", kube_proxy_leftovers, [] {
     auto removed = remove_kube_proxy_leftovers();
-    if (removed.handed > 0) fmt::print("connections of IPVS that conntrack carries on: {}\n", removed.handed);
+    if (removed.handed > 0) {
+      fmt::print("connections of IPVS that conntrack carries on: {}\n", removed.handed);
+    }
     return std::move(removed.problem);
   });
   print(stdout, "kept, because others' chains lead there:", kube_proxy_kept());

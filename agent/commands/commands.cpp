@@ -78,7 +78,9 @@ std::vector<std::string> served_names(const maps::Pins& pins, const NodeLinks& l
   const maps::Fd served(bpf_obj_get(pins.map("lb_devices").c_str()));
   std::vector<std::string> names;
   for (const auto device : uplinks_in(served.get())) {
-    if (const auto link = links.find(device); link != links.end()) names.push_back(link->second.device.name);
+    if (const auto link = links.find(device); link != links.end()) {
+      names.push_back(link->second.device.name);
+    }
   }
   return names;
 }

@@ -25,18 +25,26 @@ std::string lacking(const EndpointSet& set, const EndpointSet& others) {
   std::ranges::set_difference(set.endpoints, others.endpoints, std::back_inserter(missing));
   std::vector<std::string> named;
   for (const auto& each : missing) {
-    if (named.size() == max_named) break;
+    if (named.size() == max_named) {
+      break;
+    }
     named.push_back(k8s::host_port(each.address.text(), each.port));
   }
   auto text = fmt::format("{}", fmt::join(named, ", "));
-  if (missing.size() > named.size()) text += fmt::format(" and {} more", missing.size() - named.size());
+  if (missing.size() > named.size()) {
+    text += fmt::format(" and {} more", missing.size() - named.size());
+  }
   return text;
 }
 
 std::string endpoints_reason(const char* clients, const EndpointSet& kube_proxy, const EndpointSet& sluice) {
   std::vector<std::string> sides;
-  if (auto text = lacking(kube_proxy, sluice); !text.empty()) sides.push_back("only kube-proxy has " + text);
-  if (auto text = lacking(sluice, kube_proxy); !text.empty()) sides.push_back("only Sluice has " + text);
+  if (auto text = lacking(kube_proxy, sluice); !text.empty()) {
+    sides.push_back("only kube-proxy has " + text);
+  }
+  if (auto text = lacking(sluice, kube_proxy); !text.empty()) {
+    sides.push_back("only Sluice has " + text);
+  }
   return fmt::format("endpoints{}: {}", clients, fmt::join(sides, "; "));
 }
 

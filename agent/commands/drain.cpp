@@ -53,7 +53,9 @@ Conntrack open_conntrack() {
 /// nullopt on a kernel without nf_tables.
 std::optional<NfTupleFilter> open_filter() {
   auto opened = NfTupleFilter::open();
-  if (opened) return std::move(*opened);
+  if (opened) {
+    return std::move(*opened);
+  }
   fmt::print(
       stderr,
       "sluice: no nftables table can be made ({}): a connection may be reset if a packet arrives while "
@@ -69,7 +71,9 @@ ServedFrontends our_frontends(const maps::MapSet& maps) {
     throw StartError(fmt::format("cannot read the maps: {}", services.error().message()));
   }
   std::vector<std::uint32_t> numbers;
-  for (const auto& service : *services) numbers.push_back(service.number);
+  for (const auto& service : *services) {
+    numbers.push_back(service.number);
+  }
   std::ranges::sort(numbers);
   return frontends_of(*services, read_backends(maps, numbers));
 }
@@ -91,12 +95,16 @@ KubeProxyServices kube_proxy_services() {
 std::string lacking_text(const std::vector<Difference>& lacking) {
   std::vector<std::string> named;
   for (const auto& each : lacking) {
-    if (named.size() == max_named) break;
+    if (named.size() == max_named) {
+      break;
+    }
     named.push_back(fmt::format("{} ({} {})", escaped(each.service), maps::word(each.frontend.protocol),
                                 frontend_text(each.frontend)));
   }
   auto text = fmt::format("{}", fmt::join(named, ", "));
-  if (lacking.size() > named.size()) text += fmt::format(" and {} more", lacking.size() - named.size());
+  if (lacking.size() > named.size()) {
+    text += fmt::format(" and {} more", lacking.size() - named.size());
+  }
   return text;
 }
 
@@ -125,8 +133,12 @@ std::string await_successor(const maps::MapSet& maps) {
   for (;;) {
     const auto kube_proxy = kube_proxy_services();
     const auto lacking = unserved_by(kube_proxy.frontends, our_frontends(maps));
-    if (lacking.empty()) return proxy_mode_name(kube_proxy.mode);
-    if (Clock::now() >= deadline) throw StartError(refusal(kube_proxy, lacking));
+    if (lacking.empty()) {
+      return proxy_mode_name(kube_proxy.mode);
+    }
+    if (Clock::now() >= deadline) {
+      throw StartError(refusal(kube_proxy, lacking));
+    }
     std::this_thread::sleep_for(between_walks);
   }
 }
@@ -166,7 +178,9 @@ HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandO
 void print_left(const HandOverCount& count) {
   for (std::size_t at = 0; at < count.left.size(); ++at) {
     const auto& flows = count.left.at(at);
-    if (flows.count == 0) continue;
+    if (flows.count == 0) {
+      continue;
+    }
     const auto reason = static_cast<RemainReason>(at);
     fmt::print("{} left: {}{}\n", flows.count, reason_text(reason),
                reason == RemainReason::refused ? ": " + count.refusal.message() : "");
@@ -175,7 +189,9 @@ void print_left(const HandOverCount& count) {
                  k8s::host_port(flow.source.text(), flow.source_port),
                  k8s::host_port(flow.destination.text(), flow.destination_port));
     }
-    if (flows.count > flows.examples.size()) fmt::print("  ...\n");
+    if (flows.count > flows.examples.size()) {
+      fmt::print("  ...\n");
+    }
   }
 }
 

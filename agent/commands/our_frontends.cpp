@@ -25,7 +25,9 @@ EmptyVerdict empty_verdict(lb_verdict verdict) {
 
 /// Removes an empty port name from "namespace/name:port name".
 std::string without_empty_port(std::string name) {
-  if (name.ends_with(':')) name.pop_back();
+  if (name.ends_with(':')) {
+    name.pop_back();
+  }
   return name;
 }
 
@@ -49,7 +51,9 @@ void add(ServedFrontends& to, const ServicePort& port, const FrontendId& id, lb_
   frontend.affinity_seconds = port.affinity_seconds;
   frontend.outside = set_of(kind == LB_CLUSTER_IP ? port.policy.internal : port.policy.external);
   frontend.inside = kind == LB_CLUSTER_IP ? frontend.outside : port.cluster;
-  if (kind == LB_LOAD_BALANCER && port.policy.source_ranges == LB_YES) frontend.clients = Clients::limited;
+  if (kind == LB_LOAD_BALANCER && port.policy.source_ranges == LB_YES) {
+    frontend.clients = Clients::limited;
+  }
 }
 
 ServedEndpoint endpoint_of(const lb_backend& backend) {
@@ -61,9 +65,15 @@ FrontendId id_of(const lb_frontend_key& key) {
 }
 
 void take(ServicePort& port, const lb_backend& backend) {
-  if (backend.weight == 0) return;
-  if (backend.in_cluster == LB_YES) port.cluster.endpoints.push_back(endpoint_of(backend));
-  if (backend.in_local == LB_YES) port.local.endpoints.push_back(endpoint_of(backend));
+  if (backend.weight == 0) {
+    return;
+  }
+  if (backend.in_cluster == LB_YES) {
+    port.cluster.endpoints.push_back(endpoint_of(backend));
+  }
+  if (backend.in_local == LB_YES) {
+    port.local.endpoints.push_back(endpoint_of(backend));
+  }
 }
 
 }  // namespace
@@ -71,9 +81,15 @@ void take(ServicePort& port, const lb_backend& backend) {
 void add_frontends(ServedFrontends& to, const ServicePortPlan& plan) {
   auto port = service_port(plan.key.name, plan.policy, plan.affinity_seconds);
   for (const auto& backend : plan.backends) {
-    if (backend.weight == 0) continue;
-    if (backend.in_cluster) port.cluster.endpoints.push_back({backend.address, backend.port});
-    if (backend.in_local) port.local.endpoints.push_back({backend.address, backend.port});
+    if (backend.weight == 0) {
+      continue;
+    }
+    if (backend.in_cluster) {
+      port.cluster.endpoints.push_back({backend.address, backend.port});
+    }
+    if (backend.in_local) {
+      port.local.endpoints.push_back({backend.address, backend.port});
+    }
   }
   sort_sets(port);
   for (const auto& frontend : plan.frontends) {
@@ -89,14 +105,17 @@ ServedFrontends frontends_of(const std::vector<ServiceView>& services,
                                             view.service.policy, view.service.affinity_seconds));
   }
   for (const auto& view : backends) {
-    if (const auto port = ports.find(view.backend.service); port != ports.end())
+    if (const auto port = ports.find(view.backend.service); port != ports.end()) {
       take(port->second, view.backend);
+    }
   }
   ServedFrontends all;
   for (const auto& view : services) {
     auto& port = ports.at(view.number);
     sort_sets(port);
-    for (const auto& [key, frontend] : view.frontends) add(all, port, id_of(key), frontend.kind);
+    for (const auto& [key, frontend] : view.frontends) {
+      add(all, port, id_of(key), frontend.kind);
+    }
   }
   return all;
 }

@@ -13,7 +13,9 @@
 namespace lb::agent {
 
 void require_sight(const maps::Pins& pins) {
-  if (::access(pins.base().c_str(), R_OK | X_OK) == 0 || errno == ENOENT) return;
+  if (::access(pins.base().c_str(), R_OK | X_OK) == 0 || errno == ENOENT) {
+    return;
+  }
   throw StartError(
       fmt::format("cannot read {}: {}", pins.base().string(), std::generic_category().message(errno)),
       "run as root");

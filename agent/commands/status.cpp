@@ -74,7 +74,9 @@ std::string percent(const Fill& fill) {
 std::uint64_t flows_left(const Status& status) {
   std::uint64_t entries = 0;
   for (const auto& fill : status.snapshot.fills) {
-    if (fill.map.starts_with("lb_flows") || fill.map.starts_with("lb_unassured")) entries += fill.used;
+    if (fill.map.starts_with("lb_flows") || fill.map.starts_with("lb_unassured")) {
+      entries += fill.used;
+    }
   }
   return (entries + 1) / 2;
 }
@@ -86,7 +88,9 @@ std::int32_t seconds_until(const Status& status, std::uint32_t then) {
 
 /// The line shown while no flow is created; the draining state outlasts a restart.
 std::string draining_line(const Status& status) {
-  if (status.node.policy.draining != LB_YES) return {};
+  if (status.node.policy.draining != LB_YES) {
+    return {};
+  }
   const auto since = std::chrono::seconds(-seconds_until(status, status.node.drain_started));
   const auto left = seconds_until(status, status.node.drain_deadline);
   const auto until =
@@ -200,7 +204,9 @@ std::string status_json(const Status& status) {
                          {"kernel", kernel_json(status)},
                          {"maps", std::move(fills)},
                          {"outcomes", std::move(counts)}};
-  if (node.policy.draining == LB_YES) object["draining"] = draining_json(status);
+  if (node.policy.draining == LB_YES) {
+    object["draining"] = draining_json(status);
+  }
   return json::serialize(object) + "\n";
 }
 

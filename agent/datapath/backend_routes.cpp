@@ -26,7 +26,9 @@ constexpr k8s::Address some_client6{{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0
 
 std::set<std::uint32_t> indices_of(const std::vector<Device>& devices) {
   std::set<std::uint32_t> indices;
-  for (const auto& device : devices) indices.insert(device.index);
+  for (const auto& device : devices) {
+    indices.insert(device.index);
+  }
   return indices;
 }
 
@@ -64,7 +66,9 @@ void BackendRoutes::begin() {
 /// interface.
 std::optional<UnservedDevice> BackendRoutes::unserved_at(const OutsideBackends::Backend& backend) const {
   const auto hop = routes_.next_hop(backend.address);
-  if (backend.place == BackendPlace::elsewhere || hop.device == 0) return round_->devices.at(hop);
+  if (backend.place == BackendPlace::elsewhere || hop.device == 0) {
+    return round_->devices.at(hop);
+  }
   const auto client = backend.address.family() == k8s::Family::ipv4 ? some_client4 : some_client6;
   const auto reply = routes_.next_hop(client, {backend.address, hop.device});
   if (reply.kind == HopKind::encapsulated || reply.device == hop.device ||
@@ -81,13 +85,19 @@ void BackendRoutes::take_turn() {
     budget.spend(units_of_question);
     ++round_->asked;
     const auto device = unserved_at(*backend);
-    if (!device) continue;
+    if (!device) {
+      continue;
+    }
     auto& found = round_->found[device->label];
-    if (found.count++ > 0) continue;
+    if (found.count++ > 0) {
+      continue;
+    }
     found.example = fmt::format("{} ({})", backend->service, backend->address.text());
     found.encapsulates = device->encapsulates;
   }
-  if (round_->backends.is_at_end()) return end();
+  if (round_->backends.is_at_end()) {
+    return end();
+  }
   boost::asio::post(context_, [this] { take_turn(); });
 }
 

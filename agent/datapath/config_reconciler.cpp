@@ -24,7 +24,9 @@ AgentOptions comparable(AgentOptions options, const AgentOptions& now) {
 ChangeKind change_between(const AgentOptions& now, const AgentOptions& next) {
   auto before = comparable(now, now);
   const auto after = comparable(next, now);
-  if (before == after) return ChangeKind::none;
+  if (before == after) {
+    return ChangeKind::none;
+  }
   take_live(before, after);
   return before == after ? ChangeKind::live : ChangeKind::begin_again;
 }
@@ -54,7 +56,9 @@ ConfigReconciler::ConfigReconciler(boost::asio::io_context& context, const Agent
                                    Metrics& metrics, Actions actions)
     : options_(options), metrics_(metrics), actions_(std::move(actions)) {
   const auto& file = options.config_file;
-  if (file.path.empty()) return;
+  if (file.path.empty()) {
+    return;
+  }
   if (file.refusal.empty()) {
     metrics_.config_loaded(ConfigState::good, std::chrono::system_clock::now());
   } else {
@@ -95,7 +99,9 @@ void ConfigReconciler::follow(AgentOptions next) {
 }
 
 void ConfigReconciler::refuse(const std::string& why) {
-  if (why == problem_) return;
+  if (why == problem_) {
+    return;
+  }
   problem_ = why;
   spdlog::error("the configuration file cannot be used, the last good one stays in force: {}", why);
   metrics_.config_loaded(ConfigState::bad, std::chrono::system_clock::now());
@@ -103,7 +109,9 @@ void ConfigReconciler::refuse(const std::string& why) {
 }
 
 void ConfigReconciler::accept() {
-  if (!problem_.empty()) spdlog::info("{} can be used again", options_.config_file.path);
+  if (!problem_.empty()) {
+    spdlog::info("{} can be used again", options_.config_file.path);
+  }
   problem_.clear();
   metrics_.config_loaded(ConfigState::good, std::chrono::system_clock::now());
   actions_.report("");

@@ -284,7 +284,9 @@ AttachReport Datapath::attach() {
   state_->watch.follow(state_->attacher.sending());
   report_unserved(state_->options.devices, state_->uplinks, devices, report);
   state_->sockets = report.sockets_text();
-  if (state_->options.sockets == SocketScope::host) state_->sockets += " (host)";
+  if (state_->options.sockets == SocketScope::host) {
+    state_->sockets += " (host)";
+  }
   state_->packets = report.packets_text();
   state_->declined = report.declined();
   state_->report();
@@ -392,7 +394,9 @@ Restored Datapath::restore(FilterChanges filters) {
     return restored;
   }
   add_to(restored, attach());
-  if (!no_cgroup.empty()) restored.failure = no_cgroup;  // why the socket hooks failed
+  if (!no_cgroup.empty()) {
+    restored.failure = no_cgroup;  // why the socket hooks failed
+  }
   return restored;
 }
 

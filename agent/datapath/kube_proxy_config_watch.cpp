@@ -53,14 +53,18 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
   /// Watches the directory that the path names now. If that fails, the slow checks remain.
   void watch() {
     const auto directory = std::filesystem::absolute(path_).parent_path();
-    if (inotify_.is_open()) ::inotify_add_watch(inotify_.native_handle(), directory.c_str(), events);
+    if (inotify_.is_open()) {
+      ::inotify_add_watch(inotify_.native_handle(), directory.c_str(), events);
+    }
   }
 
   void next_events() {
     inotify_.async_read_some(asio::buffer(buffer_),
                              [weak = weak_from_this()](const auto& error, std::size_t) {
                                const auto self = weak.lock();
-                               if (!self || error) return;
+                               if (!self || error) {
+                                 return;
+                               }
                                self->check_after(debounce_time);
                                self->next_events();
                              });
@@ -69,7 +73,9 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
   void check_after(std::chrono::milliseconds wait) {
     debounce_timer_.expires_after(wait);
     debounce_timer_.async_wait([weak = weak_from_this()](const auto& error) {
-      if (const auto self = weak.lock(); self && !error) self->check();
+      if (const auto self = weak.lock(); self && !error) {
+        self->check();
+      }
     });
   }
 
@@ -77,7 +83,9 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
     recheck_timer_.expires_after(recheck_interval);
     recheck_timer_.async_wait([weak = weak_from_this()](const auto& error) {
       const auto self = weak.lock();
-      if (!self || error) return;
+      if (!self || error) {
+        return;
+      }
       self->watch();
       self->check();
       self->schedule_recheck();
@@ -86,7 +94,9 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
 
   void check() {
     auto found = read_config_file(path_);
-    if (found == known_) return;
+    if (found == known_) {
+      return;
+    }
     known_ = std::move(found);
     notify_(known_);
   }

@@ -38,7 +38,9 @@ using Datagrams = std::multimap<Target, TrackedTuple>;
 void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& backends) {
   for (std::uint32_t id = 1; id < backends.size() && !datagrams.empty(); ++id) {
     const auto backend = backends.load(id);
-    if (backend.service == 0 || backend.serving != LB_YES) continue;
+    if (backend.service == 0 || backend.serving != LB_YES) {
+      continue;
+    }
     datagrams.erase({backend.service, k8s::address_of(backend.address), backend.port});
   }
 }
@@ -57,15 +59,21 @@ void KubeProxyFlows::start() {
 
 boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
   auto conntrack = Conntrack::open();
-  if (!conntrack) return conntrack.error();
+  if (!conntrack) {
+    return conntrack.error();
+  }
   std::size_t flows = 0;
   Datagrams abandoned;
   boost::system::error_code error;
   for (const int family : families) {
-    if (error) break;
+    if (error) {
+      break;
+    }
     error = conntrack->for_each_translated(family, [&](const Tracked& flow) {
       const auto service = service_at(maps_.frontends, maps_.addresses, frontend_of(flow.original));
-      if (service == 0 || !flow.has_other_destination()) return;
+      if (service == 0 || !flow.has_other_destination()) {
+        return;
+      }
       ++flows;
       if (flow.original.protocol == LB_UDP) {
         abandoned.emplace(Target{service, flow.reply.source, flow.reply.source_port}, flow.original);
@@ -78,7 +86,9 @@ boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
   if (gone > 0) {
     spdlog::info("deleted {} conntrack entries of datagrams to backends that serve no more", gone);
   }
-  if (error) return error;
+  if (error) {
+    return error;
+  }
   return flows;
 }
 
@@ -86,11 +96,15 @@ boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
 void KubeProxyFlows::check() {
   const bool rules = !rules_.detect().empty();
   const bool is_first = !std::exchange(checked_, true);
-  if (!rules && !held_ && !is_first) return;
+  if (!rules && !held_ && !is_first) {
+    return;
+  }
   const bool wanted = rules || any_left();
   const bool holds = wanted && keep_table();
   set_conntrack_nat(maps_.node, rules || holds ? LB_YES : LB_NO);
-  if (!wanted && held_) remove_table();
+  if (!wanted && held_) {
+    remove_table();
+  }
 }
 
 bool KubeProxyFlows::any_left() const {
@@ -99,7 +113,9 @@ bool KubeProxyFlows::any_left() const {
 }
 
 bool KubeProxyFlows::keep_table() {
-  if (!table_.make()) return false;
+  if (!table_.make()) {
+    return false;
+  }
   if (!std::exchange(held_, true)) {
     spdlog::info(
         "connections that kube-proxy began go on by conntrack, which the nftables table {} keeps translating",

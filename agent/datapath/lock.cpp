@@ -58,7 +58,9 @@ std::optional<std::chrono::system_clock::time_point> beat_of(const fs::path& ver
 
 /// Heartbeat of our layout, or else of the newest other one, which a new agent has not taken over yet.
 std::optional<std::chrono::system_clock::time_point> last_heartbeat(const maps::Pins& pins) {
-  if (const auto ours = beat_of(pins.version())) return ours;
+  if (const auto ours = beat_of(pins.version())) {
+    return ours;
+  }
   const auto other = pins.other_layout();
   return other == 0 ? std::nullopt : beat_of(maps::Pins(pins.base(), other).version());
 }
@@ -119,7 +121,9 @@ bool PinLock::holds() const {
 
 void PinLock::renew() {
   auto present = take(pins_);
-  if (mount_ == BpfMount::made) present.mount_ = BpfMount::made;
+  if (mount_ == BpfMount::made) {
+    present.mount_ = BpfMount::made;
+  }
   *this = std::move(present);
 }
 

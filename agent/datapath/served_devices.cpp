@@ -24,7 +24,9 @@ std::vector<Device> all_pods(const NodeNetwork& network, const std::vector<Uplin
   }
   std::vector<Device> devices;
   for (const auto& [index, device] : pods) {
-    if (std::ranges::find(uplinks, device.name, &Uplink::name) == uplinks.end()) devices.push_back(device);
+    if (std::ranges::find(uplinks, device.name, &Uplink::name) == uplinks.end()) {
+      devices.push_back(device);
+    }
   }
   return devices;
 }

@@ -55,7 +55,9 @@ void take_port(IptablesRule& rule, const std::optional<Info>& info) {
 }
 
 void take_tcp(IptablesRule& rule, const std::optional<xt_tcp>& info) {
-  if (info && (info->option != 0 || info->flg_mask != 0)) rule.not_understood("TCP's flags or options");
+  if (info && (info->option != 0 || info->flg_mask != 0)) {
+    rule.not_understood("TCP's flags or options");
+  }
   take_port(rule, info);
 }
 
@@ -63,7 +65,9 @@ void take_sctp(IptablesRule& rule, const std::optional<SctpInfo>& info) {
   if (!info || info->invflags != 0 || (info->flags & ~sctp_destination) != 0) {
     return rule.not_understood("SCTP's source ports or chunks");
   }
-  if (info->flags == sctp_destination) take_ports(rule, info->dpts[0], info->dpts[1]);
+  if (info->flags == sctp_destination) {
+    take_ports(rule, info->dpts[0], info->dpts[1]);
+  }
 }
 
 /// Revisions 0 and 1 begin alike; ranges and exclusions are only in 1.
@@ -81,15 +85,20 @@ void take_multiport(IptablesRule& rule, const XtExtension& match) {
 }
 
 void take_recent(IptablesRule& rule, const std::optional<xt_recent_mtinfo>& info) {
-  if (info && (info->check_set & XT_RECENT_CHECK) != 0) rule.recent_seconds = info->seconds;
+  if (info && (info->check_set & XT_RECENT_CHECK) != 0) {
+    rule.recent_seconds = info->seconds;
+  }
 }
 
 /// Revisions 0 and 1 begin alike.
 void take_address_type(IptablesRule& rule, Bytes bytes) {
   const auto info = read<xt_addrtype_info_v1>(bytes);
-  if (!info || (info->dest != 0 && info->dest != XT_ADDRTYPE_LOCAL))
+  if (!info || (info->dest != 0 && info->dest != XT_ADDRTYPE_LOCAL)) {
     return rule.not_understood("a type of address");
-  if (info->source != 0) rule.clients = RuleClients::inside;
+  }
+  if (info->source != 0) {
+    rule.clients = RuleClients::inside;
+  }
 }
 
 /// Matches that choose one rule of several at random, or only count.
@@ -98,17 +107,25 @@ bool is_neutral(std::string_view match) { return match == "statistic" || match =
 /// Revision 0, only for IPv4: a count, and then one range.
 std::optional<ServedEndpoint> old_range(Bytes info) {
   const auto range = read<nf_nat_ipv4_multi_range_compat>(info);
-  if (!range || range->rangesize == 0) return std::nullopt;
+  if (!range || range->rangesize == 0) {
+    return std::nullopt;
+  }
   const auto address = address_of(&range->range[0].min_ip, sizeof(range->range[0].min_ip));
-  if (!address) return std::nullopt;
+  if (!address) {
+    return std::nullopt;
+  }
   return ServedEndpoint{*address, be16toh(range->range[0].min.all)};
 }
 
 std::optional<ServedEndpoint> range(Bytes info, int family) {
   const auto range = read<nf_nat_range>(info);
-  if (!range) return std::nullopt;
+  if (!range) {
+    return std::nullopt;
+  }
   const auto address = address_of(&range->min_addr, family == AF_INET ? 4 : 16);
-  if (!address) return std::nullopt;
+  if (!address) {
+    return std::nullopt;
+  }
   return ServedEndpoint{*address, be16toh(range->min_proto.all)};
 }
 

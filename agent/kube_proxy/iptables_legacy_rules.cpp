@@ -27,7 +27,9 @@ struct Head {
 /// netlink::read() cannot return types that end in flexible arrays. False if there are too few bytes.
 template <class T>
 bool read_into(T& value, Bytes bytes) {
-  if (bytes.size() < sizeof(T)) return false;
+  if (bytes.size() < sizeof(T)) {
+    return false;
+  }
   std::memcpy(&value, bytes.data(), sizeof(T));
   return true;
 }
@@ -51,17 +53,27 @@ static_assert(IPT_INV_SRCIP == IP6T_INV_SRCIP && IPT_INV_DSTIP == IP6T_INV_DSTIP
 template <class Ip>
 void take_addresses(IptablesRule& rule, const Ip& ip) {
   using Destination = IptablesRule::Destination;
-  if (!is_zero(ip.smsk) || ip.iniface[0] != 0) rule.clients = RuleClients::inside;
-  if ((ip.invflags & (IPT_INV_SRCIP | IPT_INV_VIA_IN)) != 0) rule.not_understood("clients that are excluded");
+  if (!is_zero(ip.smsk) || ip.iniface[0] != 0) {
+    rule.clients = RuleClients::inside;
+  }
+  if ((ip.invflags & (IPT_INV_SRCIP | IPT_INV_VIA_IN)) != 0) {
+    rule.not_understood("clients that are excluded");
+  }
   if ((ip.invflags & ~(IPT_INV_SRCIP | IPT_INV_DSTIP | IPT_INV_VIA_IN)) != 0) {
     rule.not_understood("a protocol that is excluded");
   }
-  if (ip.outiface[0] != 0) rule.not_understood("an output device");
-  if (is_zero(ip.dmsk)) return;
+  if (ip.outiface[0] != 0) {
+    rule.not_understood("an output device");
+  }
+  if (is_zero(ip.dmsk)) {
+    return;
+  }
   const auto address = address_of(&ip.dst, sizeof(ip.dst));
   const bool one = address && is_whole(ip.dmsk) && (ip.invflags & IPT_INV_DSTIP) == 0;
   rule.match = one ? Destination::address : Destination::range;
-  if (address) rule.destination = *address;
+  if (address) {
+    rule.destination = *address;
+  }
 }
 
 template <class Entry>
@@ -72,13 +84,17 @@ Head head_of(const Entry& entry) {
 std::optional<Head> take_head(IptablesRule& rule, Bytes bytes, int family) {
   if (family == AF_INET) {
     ipt_entry entry;
-    if (!read_into(entry, bytes)) return std::nullopt;
+    if (!read_into(entry, bytes)) {
+      return std::nullopt;
+    }
     take_addresses(rule, entry.ip);
     rule.protocol = static_cast<lb_protocol>(entry.ip.proto);
     return head_of(entry);
   }
   ip6t_entry entry;
-  if (!read_into(entry, bytes)) return std::nullopt;
+  if (!read_into(entry, bytes)) {
+    return std::nullopt;
+  }
   take_addresses(rule, entry.ipv6);
   rule.protocol = static_cast<lb_protocol>(entry.ipv6.proto);
   return head_of(entry);
@@ -97,7 +113,9 @@ void take_matches(IptablesRule& rule, Bytes bytes) {
   xt_entry_match match;
   while (read_into(match, bytes)) {
     const std::size_t size = match.u.match_size;
-    if (size < sizeof(xt_entry_match) || size > bytes.size()) return;
+    if (size < sizeof(xt_entry_match) || size > bytes.size()) {
+      return;
+    }
     take_match(rule, {name_of(match.u.user.name), match.u.user.revision,
                       bytes.subspan(sizeof(xt_entry_match), size - sizeof(xt_entry_match))});
     bytes = bytes.subspan(size);
@@ -117,13 +135,16 @@ class TableReader {
 
   std::vector<IptablesRule> read() {
     while (at_ < entries_.size()) {
-      if (take_entry()) continue;
+      if (take_entry()) {
+        continue;
+      }
       end_with("an entry that is not as the kernel writes it");
       break;
     }
     for (const auto& [number, offset] : jumps_) {
-      if (const auto chain = starts_.find(offset); chain != starts_.end())
+      if (const auto chain = starts_.find(offset); chain != starts_.end()) {
         rules_[number].target = chain->second;
+      }
     }
     return std::move(rules_);
   }
@@ -145,7 +166,9 @@ class TableReader {
     IptablesRule rule;
     rule.chain = chain_;
     const auto head = take_head(rule, bytes, family_);
-    if (!head || !is_valid(*head, bytes)) return false;
+    if (!head || !is_valid(*head, bytes)) {
+      return false;
+    }
     take_matches(rule, bytes.subspan(head->matches, head->target - head->matches));
     at_ += head->next;
     take_entry_target(std::move(rule), bytes.subspan(head->target, head->next - head->target));
@@ -154,7 +177,9 @@ class TableReader {
 
   void take_entry_target(IptablesRule rule, Bytes bytes) {
     xt_entry_target target;
-    if (!read_into(target, bytes)) return;  // cannot happen after is_valid()
+    if (!read_into(target, bytes)) {
+      return;  // cannot happen after is_valid()
+    }
     const auto info = bytes.subspan(sizeof(xt_entry_target));
     auto name = name_of(target.u.user.name);
     if (name == XT_ERROR_TARGET) {

@@ -44,7 +44,9 @@ class RuleReader {
     rule_.chain = rule.chain;
     rule_.comment = rule.comment;
     for (const auto& each : expressions_of(rule)) {
-      if (!reader_.take(each)) take(each);
+      if (!reader_.take(each)) {
+        take(each);
+      }
     }
     merge(reader_.conditions());
     return std::move(rule_);
@@ -77,8 +79,12 @@ class RuleReader {
     rule_.match = conditions.match;
     rule_.destination = conditions.destination;
     rule_.protocol = conditions.protocol;
-    if (rule_.ports.empty()) rule_.ports = std::move(conditions.ports);
-    if (conditions.clients == RuleClients::inside) rule_.clients = RuleClients::inside;
+    if (rule_.ports.empty()) {
+      rule_.ports = std::move(conditions.ports);
+    }
+    if (conditions.clients == RuleClients::inside) {
+      rule_.clients = RuleClients::inside;
+    }
     rule_.not_understood(std::move(conditions.unread));
   }
 

@@ -38,17 +38,27 @@ bool selects(const IptablesRule& rule) {
 std::vector<FrontendId> ids_of(const IptablesRule& rule, int family) {
   using Destination = IptablesRule::Destination;
   std::vector<FrontendId> ids;
-  if (rule.match == Destination::range || rule.protocol == LB_ANY_PROTOCOL) return ids;
+  if (rule.match == Destination::range || rule.protocol == LB_ANY_PROTOCOL) {
+    return ids;
+  }
   const auto address = rule.match == Destination::any ? node_port_address(family) : rule.destination;
-  for (const auto port : rule.ports) ids.push_back({address, port, rule.protocol});
+  for (const auto port : rule.ports) {
+    ids.push_back({address, port, rule.protocol});
+  }
   return ids;
 }
 
 /// What is not understood of a rule that leads to a backend or refuses; empty: nothing.
 std::string unread(const IptablesRule& rule, const std::vector<FrontendId>& ids) {
-  if (!rule.unread.empty()) return rule.unread;
-  if (rule.protocol == LB_ANY_PROTOCOL) return "no protocol";
-  if (rule.ports.empty()) return "no port";
+  if (!rule.unread.empty()) {
+    return rule.unread;
+  }
+  if (rule.protocol == LB_ANY_PROTOCOL) {
+    return "no protocol";
+  }
+  if (rule.ports.empty()) {
+    return "no port";
+  }
   return ids.empty() ? "a range of addresses" : "";
 }
 
@@ -62,17 +72,26 @@ ProxyRule proxy_rule_of(const IptablesRule& rule) {
   // A firewall chain's clients are handled separately.
   converted.clients = rule.chain.starts_with(firewall_prefix) ? RuleClients::all : rule.clients;
   converted.affinity_seconds = rule.recent_seconds;
-  if (rule.recent_seconds == 0 && is_service_chain(rule.target)) converted.chains.push_back(rule.target);
-  if (rule.endpoint) converted.endpoints.push_back(*rule.endpoint);
+  if (rule.recent_seconds == 0 && is_service_chain(rule.target)) {
+    converted.chains.push_back(rule.target);
+  }
+  if (rule.endpoint) {
+    converted.endpoints.push_back(*rule.endpoint);
+  }
   return converted;
 }
 
 /// A rule of a service's chain.
 void take_choice(ProxyRules& rules, const IptablesRule& rule) {
-  if (!selects(rule)) return;
-  if (!rule.unread.empty()) return add_unread(rules, "nat", rule, rule.unread);
-  if (!is_service_chain(rule.target) && !rule.endpoint)
+  if (!selects(rule)) {
+    return;
+  }
+  if (!rule.unread.empty()) {
+    return add_unread(rules, "nat", rule, rule.unread);
+  }
+  if (!is_service_chain(rule.target) && !rule.endpoint) {
     return add_unread(rules, "nat", rule, "target " + rule.target);
+  }
   rules.chains[rule.chain].push_back(proxy_rule_of(rule));
 }
 
@@ -82,25 +101,41 @@ bool is_localhost_node_port(const IptablesRule& rule) {
 }
 
 void take_nat(ProxyRules& rules, const IptablesRule& rule, int family) {
-  if (is_service_chain(rule.chain)) return take_choice(rules, rule);
-  if ((rule.chain != services && rule.chain != node_ports) || !selects(rule) || is_localhost_node_port(rule))
+  if (is_service_chain(rule.chain)) {
+    return take_choice(rules, rule);
+  }
+  if ((rule.chain != services && rule.chain != node_ports) || !selects(rule) ||
+      is_localhost_node_port(rule)) {
     return;
+  }
   const auto ids = ids_of(rule, family);
   auto what = unread(rule, ids);
-  if (what.empty() && !is_service_chain(rule.target)) what = "target " + rule.target;
-  if (!what.empty()) return add_unread(rules, "nat", rule, what);
+  if (what.empty() && !is_service_chain(rule.target)) {
+    what = "target " + rule.target;
+  }
+  if (!what.empty()) {
+    return add_unread(rules, "nat", rule, what);
+  }
   for (const auto& id : ids) {
     rules.frontend_rules.push_back({id, service_of(rule.comment), rule.target, EmptyVerdict::reject});
-    if (rule.target.starts_with(firewall_prefix)) rules.limited.push_back(id);
+    if (rule.target.starts_with(firewall_prefix)) {
+      rules.limited.push_back(id);
+    }
   }
 }
 
 void take_filter(ProxyRules& rules, const IptablesRule& rule, int family) {
   const bool drops = rule.target == "DROP";
-  if (rule.chain != services && rule.chain != external_services) return;
-  if (!drops && rule.target != "REJECT") return;
+  if (rule.chain != services && rule.chain != external_services) {
+    return;
+  }
+  if (!drops && rule.target != "REJECT") {
+    return;
+  }
   const auto ids = ids_of(rule, family);
-  if (const auto what = unread(rule, ids); !what.empty()) return add_unread(rules, "filter", rule, what);
+  if (const auto what = unread(rule, ids); !what.empty()) {
+    return add_unread(rules, "filter", rule, what);
+  }
   for (const auto& id : ids) {
     rules.frontend_rules.push_back(
         {id, service_of(rule.comment), "", drops ? EmptyVerdict::drop : EmptyVerdict::reject});
@@ -112,8 +147,12 @@ void take_filter(ProxyRules& rules, const IptablesRule& rule, int family) {
 ProxyRules iptables_rules(std::span<const IptablesRule> nat, std::span<const IptablesRule> filter,
                           int family) {
   ProxyRules rules;
-  for (const auto& rule : nat) take_nat(rules, rule, family);
-  for (const auto& rule : filter) take_filter(rules, rule, family);
+  for (const auto& rule : nat) {
+    take_nat(rules, rule, family);
+  }
+  for (const auto& rule : filter) {
+    take_filter(rules, rule, family);
+  }
   return rules;
 }
 

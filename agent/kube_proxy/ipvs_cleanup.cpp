@@ -37,10 +37,14 @@ std::vector<VirtualService> list_services() {
   std::vector<VirtualService> services;
   std::error_code ignored;
   // Querying IPVS by its name would load the module.
-  if (!std::filesystem::exists("/sys/module/ip_vs", ignored)) return services;
+  if (!std::filesystem::exists("/sys/module/ip_vs", ignored)) {
+    return services;
+  }
   if (const auto ipvs = Ipvs::open()) {
     static_cast<void>(ipvs->list_services([&](const auto&, netlink::Bytes body) {
-      if (const auto service = virtual_service_of(ipvs_service_in(body))) services.push_back(*service);
+      if (const auto service = virtual_service_of(ipvs_service_in(body))) {
+        services.push_back(*service);
+      }
     }));
   }
   return services;
@@ -74,7 +78,9 @@ std::vector<TrackedTuple> tuples_of(std::span<const IpvsConnection> connections,
   std::vector<TrackedTuple> tuples;
   for (const auto& each : connections) {
     const auto tracked = conntrack.find(each.requests);
-    if (!tracked) continue;
+    if (!tracked) {
+      continue;
+    }
     tuples.push_back(tracked->original);
     tuples.push_back(tracked->reply);
   }
@@ -82,7 +88,9 @@ std::vector<TrackedTuple> tuples_of(std::span<const IpvsConnection> connections,
 }
 
 void note(std::vector<std::string>& problems, const std::string& what, const error_code& error) {
-  if (error) problems.push_back(fmt::format("{}: {}", what, error.message()));
+  if (error) {
+    problems.push_back(fmt::format("{}: {}", what, error.message()));
+  }
 }
 
 }  // namespace
@@ -95,9 +103,15 @@ IpvsCleanup::IpvsCleanup() : state_(read_state()), removal_(plan_ipvs_removal(st
 std::vector<std::string> IpvsCleanup::leftovers() const {
   std::vector<std::string> found;
   found.reserve(removal_.services.size() + removal_.sets.size() + 1);
-  for (const auto& service : removal_.services) found.push_back(virtual_service_text(service));
-  if (has_device()) found.push_back(fmt::format("device {}", ipvs_device));
-  for (const auto& set : removal_.sets) found.push_back(fmt::format("IP set {}", set));
+  for (const auto& service : removal_.services) {
+    found.push_back(virtual_service_text(service));
+  }
+  if (has_device()) {
+    found.push_back(fmt::format("device {}", ipvs_device));
+  }
+  for (const auto& set : removal_.sets) {
+    found.push_back(fmt::format("IP set {}", set));
+  }
   return found;
 }
 
@@ -105,10 +119,16 @@ std::vector<std::string> IpvsCleanup::would_end() const {
   std::vector<std::string> ends;
   auto conntrack = Conntrack::open();
   std::string why_none;
-  if (!conntrack) why_none = fmt::format("conntrack cannot be asked: {}", conntrack.error().message());
-  if (!can_outlive()) why_none = "set net.ipv4.vs.expire_nodest_conn to 0 on the node: it is read-only here";
+  if (!conntrack) {
+    why_none = fmt::format("conntrack cannot be asked: {}", conntrack.error().message());
+  }
+  if (!can_outlive()) {
+    why_none = "set net.ipv4.vs.expire_nodest_conn to 0 on the node: it is read-only here";
+  }
   for (const auto& each : connections_) {
-    if (each.requests.protocol == LB_UDP) continue;
+    if (each.requests.protocol == LB_UDP) {
+      continue;
+    }
     const auto why = why_none.empty() ? why_not_handed(each, state_.bound, *conntrack) : why_none;
     if (!why.empty()) {
       ends.push_back(fmt::format("{} ({})", connection_text(each.requests), why));
@@ -120,7 +140,9 @@ std::vector<std::string> IpvsCleanup::would_end() const {
 std::size_t IpvsCleanup::hand_over_connections(std::vector<std::string>& problems) const {
   std::size_t handed = 0;
   auto conntrack = Conntrack::open();
-  if (!conntrack || connections_.empty()) return handed;
+  if (!conntrack || connections_.empty()) {
+    return handed;
+  }
   let_outlive();
   auto filter = NfTupleFilter::open();
   const auto can = [&](const auto& each) { return why_not_handed(each, state_.bound, *conntrack).empty(); };
@@ -146,12 +168,16 @@ std::size_t IpvsCleanup::remove_services(std::vector<std::string>& problems) con
       note(problems, virtual_service_text(service), ipvs ? ipvs->remove(service) : ipvs.error());
     }
   }
-  if (has_device()) note(problems, ipvs_device, remove_device());
+  if (has_device()) {
+    note(problems, ipvs_device, remove_device());
+  }
   return handed;
 }
 
 void IpvsCleanup::remove_sets(std::vector<std::string>& problems) const {
-  for (const auto& set : removal_.sets) note(problems, fmt::format("IP set {}", set), destroy_ip_set(set));
+  for (const auto& set : removal_.sets) {
+    note(problems, fmt::format("IP set {}", set), destroy_ip_set(set));
+  }
 }
 
 }  // namespace lb::agent

@@ -61,15 +61,23 @@ bool is_node_port(const VirtualService& service, const std::vector<IpSet>& sets)
 }
 
 std::optional<lb_protocol> protocol_of(std::string_view word) {
-  if (word == "TCP") return LB_TCP;
-  if (word == "UDP") return LB_UDP;
-  if (word == "SCTP") return LB_SCTP;
+  if (word == "TCP") {
+    return LB_TCP;
+  }
+  if (word == "UDP") {
+    return LB_UDP;
+  }
+  if (word == "SCTP") {
+    return LB_SCTP;
+  }
   return std::nullopt;
 }
 
 /// Parses eight hexadecimal digits, or IPv6's text.
 std::optional<k8s::Address> read_address(const std::string& word) {
-  if (word.find(':') != std::string::npos) return k8s::Address::parse(word);
+  if (word.find(':') != std::string::npos) {
+    return k8s::Address::parse(word);
+  }
   const auto number = std::strtoul(word.c_str(), nullptr, 16);
   return k8s::Address::parse(fmt::format("{}.{}.{}.{}", number >> 24 & 0xff, number >> 16 & 0xff,
                                          number >> 8 & 0xff, number & 0xff));
@@ -82,7 +90,9 @@ std::optional<IpvsConnection> read_connection(const std::string& line) {
   const auto number = protocol_of(protocol);
   const auto source = read_address(from);
   const auto destination = read_address(to);
-  if (!words || !number || !source || !destination) return std::nullopt;
+  if (!words || !number || !source || !destination) {
+    return std::nullopt;
+  }
   const auto port = [](const std::string& word) {
     return static_cast<std::uint16_t>(std::strtoul(word.c_str(), nullptr, 16));
   };
@@ -111,7 +121,9 @@ IpvsRemoval plan_ipvs_removal(const IpvsState& state) {
     }
   }
   for (const auto& set : state.sets) {
-    if (is_kube_proxy_set(set.name)) removal.sets.push_back(set.name);
+    if (is_kube_proxy_set(set.name)) {
+      removal.sets.push_back(set.name);
+    }
   }
   return removal;
 }
@@ -130,7 +142,9 @@ std::string virtual_service_text(const VirtualService& service) {
 std::vector<IpvsConnection> read_ipvs_connections(std::istream& text) {
   std::vector<IpvsConnection> connections;
   for (std::string line; std::getline(text, line);) {
-    if (auto connection = read_connection(line)) connections.push_back(std::move(*connection));
+    if (auto connection = read_connection(line)) {
+      connections.push_back(std::move(*connection));
+    }
   }
   return connections;
 }
@@ -147,7 +161,9 @@ std::vector<IpvsConnection> carried_by(const IpvsRemoval& removal, std::vector<I
 
 std::string why_not_handed(const IpvsConnection& connection, const std::vector<k8s::Address>& bound,
                            ConntrackTable& conntrack) {
-  if (connection.requests.protocol == LB_SCTP) return "SCTP";
+  if (connection.requests.protocol == LB_SCTP) {
+    return "SCTP";
+  }
   if (std::ranges::binary_search(bound, connection.requests.source)) {
     return "the node's own, from an address of kube-ipvs0";
   }

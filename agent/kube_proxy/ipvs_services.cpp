@@ -20,7 +20,9 @@ using netlink::read;
 std::vector<k8s::Address> ipvs_device_addresses() {
   std::vector<k8s::Address> addresses;
   for (const auto& [index, link] : read_network(Routes::ignored).links()) {
-    if (link.device.name == ipvs_device) addresses = link.addresses;
+    if (link.device.name == ipvs_device) {
+      addresses = link.addresses;
+    }
   }
   std::ranges::sort(addresses);
   return addresses;
@@ -37,7 +39,9 @@ void IpvsDump::take(Bytes body) {
 void IpvsDump::take_service(Bytes attributes) {
   const auto found = virtual_service_of(attributes);
   takes_servers_ = found.has_value();
-  if (!takes_servers_) return;
+  if (!takes_servers_) {
+    return;
+  }
   const auto& service = *found;
   const auto ipv4 = read<std::uint16_t>(attribute(attributes, IPVS_SVC_ATTR_AF)).value_or(0) == AF_INET;
   const bool node_port = !std::ranges::binary_search(service_addresses_, service.address);
@@ -54,10 +58,14 @@ void IpvsDump::take_service(Bytes attributes) {
 
 void IpvsDump::take_server(Bytes attributes) {
   const auto weight = read<std::uint32_t>(attribute(attributes, IPVS_DEST_ATTR_WEIGHT)).value_or(0);
-  if (!takes_servers_ || weight == 0) return;
+  if (!takes_servers_ || weight == 0) {
+    return;
+  }
   const auto address = ipvs_address(attribute(attributes, IPVS_DEST_ATTR_ADDR),
                                     attribute(attributes, IPVS_DEST_ATTR_ADDR_FAMILY));
-  if (!address) return;
+  if (!address) {
+    return;
+  }
   const auto port = read<std::uint16_t>(attribute(attributes, IPVS_DEST_ATTR_PORT)).value_or(0);
   services_.back().second.outside.endpoints.push_back({*address, be16toh(port)});
 }
@@ -74,17 +82,23 @@ ServedFrontends IpvsDump::frontends() const {
 
 boost::system::result<ServedFrontends> read_ipvs_services() {
   const auto ipvs = Ipvs::open();
-  if (!ipvs) return ipvs.error();
+  if (!ipvs) {
+    return ipvs.error();
+  }
   std::vector<std::vector<std::byte>> services;
   const auto listed =
       ipvs->list_services([&](const auto&, Bytes body) { services.emplace_back(body.begin(), body.end()); });
-  if (listed) return listed;
+  if (listed) {
+    return listed;
+  }
   IpvsDump dump(ipvs_device_addresses());
   for (const auto& service : services) {
     dump.take(service);
     const auto error = ipvs->list_servers(service, [&](const auto&, Bytes body) { dump.take(body); });
     // The service may have been removed meanwhile.
-    if (error && error.value() != ESRCH && error.value() != ENOENT) return error;
+    if (error && error.value() != ESRCH && error.value() != ENOENT) {
+      return error;
+    }
   }
   return dump.frontends();
 }

@@ -68,8 +68,12 @@ void read_rule(ChainTable& into, std::string_view table, Bytes body) {
 
 void take_nf_chain_message(ChainTable& into, std::string_view table, const nlmsghdr& head, Bytes body) {
   const auto kind = head.nlmsg_type & 0xffU;
-  if (kind == NFT_MSG_NEWCHAIN) read_chain(into, table, body);
-  if (kind == NFT_MSG_NEWRULE) read_rule(into, table, body);
+  if (kind == NFT_MSG_NEWCHAIN) {
+    read_chain(into, table, body);
+  }
+  if (kind == NFT_MSG_NEWRULE) {
+    read_rule(into, table, body);
+  }
 }
 
 ChainTable read_nf_table(int family, std::string_view table) {

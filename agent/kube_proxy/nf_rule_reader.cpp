@@ -37,7 +37,9 @@ Header header_of(int family) { return family == AF_INET ? Header{12, 16, 4, 9} :
 /// The position of a register's first byte: of four registers of 16 bytes, or of those of 4 bytes on the same
 /// memory.
 std::size_t position_of(std::uint32_t number) {
-  if (number >= NFT_REG32_00) return std::size_t{number - NFT_REG32_00} * 4;
+  if (number >= NFT_REG32_00) {
+    return std::size_t{number - NFT_REG32_00} * 4;
+  }
   return number >= NFT_REG_1 ? std::size_t{number - NFT_REG_1} * 16 : max_size;
 }
 
@@ -143,7 +145,9 @@ void NfRuleReader::mask(Bytes data) {
 void NfRuleReader::compare(Bytes data) {
   const bool equal = number(data, NFTA_CMP_OP) == NFT_CMP_EQ;
   auto position = position_of(number(data, NFTA_CMP_SREG));
-  for (const auto each : value_in(data, NFTA_CMP_DATA)) compare_byte(at(position++), each, equal);
+  for (const auto each : value_in(data, NFTA_CMP_DATA)) {
+    compare_byte(at(position++), each, equal);
+  }
 }
 
 void NfRuleReader::compare_byte(const Origin& origin, std::byte value, bool equal) {
@@ -152,7 +156,9 @@ void NfRuleReader::compare_byte(const Origin& origin, std::byte value, bool equa
     case Source::transport:
       return compare_header_byte(origin, value, equal);
     case Source::protocol:
-      if (!equal) conditions_.not_understood("a protocol that is excluded");
+      if (!equal) {
+        conditions_.not_understood("a protocol that is excluded");
+      }
       conditions_.protocol = static_cast<lb_protocol>(value);
       return;
     case Source::device:
@@ -160,8 +166,12 @@ void NfRuleReader::compare_byte(const Origin& origin, std::byte value, bool equa
       return;
     case Source::source_type:
     case Source::destination_type:
-      if (!equal || value != std::byte{RTN_LOCAL}) conditions_.not_understood("a type of address");
-      if (origin.source == Source::source_type) conditions_.clients = RuleClients::inside;
+      if (!equal || value != std::byte{RTN_LOCAL}) {
+        conditions_.not_understood("a type of address");
+      }
+      if (origin.source == Source::source_type) {
+        conditions_.clients = RuleClients::inside;
+      }
       return;
     case Source::zero:
       return;
@@ -177,11 +187,15 @@ void NfRuleReader::compare_header_byte(const Origin& origin, std::byte value, bo
     if (!is_within(origin.offset, port_offset, 2)) {
       return conditions_.not_understood(fmt::format("byte {} of the transport header", origin.offset));
     }
-    if (!equal) return conditions_.not_understood("a port that is excluded, or a range of ports");
+    if (!equal) {
+      return conditions_.not_understood("a port that is excluded, or a range of ports");
+    }
     port_[origin.offset] = {origin.mask, value};
   } else if (is_within(origin.offset, header.source, header.address_size)) {
     conditions_.clients = RuleClients::inside;
-    if (!equal) conditions_.not_understood("clients that are excluded");
+    if (!equal) {
+      conditions_.not_understood("clients that are excluded");
+    }
   } else if (is_within(origin.offset, header.destination, header.address_size)) {
     // Addresses that are excluded are a range.
     destination_[origin.offset] = {equal ? origin.mask : std::byte{}, value};
@@ -201,7 +215,9 @@ PacketConditions NfRuleReader::conditions() const {
 
 void NfRuleReader::take_destination(PacketConditions& conditions) const {
   using Destination = PacketConditions::Destination;
-  if (destination_.empty()) return;
+  if (destination_.empty()) {
+    return;
+  }
   std::vector<std::byte> bytes;
   bool whole = destination_.size() == header_of(family_).address_size;
   for (const auto& [offset, wanted] : destination_) {
@@ -210,23 +226,31 @@ void NfRuleReader::take_destination(PacketConditions& conditions) const {
   }
   const auto address = address_of(bytes.data(), bytes.size());
   conditions.match = whole && address ? Destination::address : Destination::range;
-  if (address) conditions.destination = *address;
+  if (address) {
+    conditions.destination = *address;
+  }
 }
 
 void NfRuleReader::take_port(PacketConditions& conditions) const {
-  if (port_.empty()) return;
+  if (port_.empty()) {
+    return;
+  }
   const auto high = port_.find(port_offset);
   const auto low = port_.find(port_offset + 1);
   const bool whole = high != port_.end() && low != port_.end() && high->second.mask == std::byte{0xff} &&
                      low->second.mask == std::byte{0xff};
-  if (!whole) return conditions.not_understood("a part of a port");
+  if (!whole) {
+    return conditions.not_understood("a part of a port");
+  }
   const auto port =
       std::to_integer<unsigned>(high->second.value) << 8U | std::to_integer<unsigned>(low->second.value);
   conditions.ports = {static_cast<std::uint16_t>(port)};
 }
 
 std::optional<ServedEndpoint> NfRuleReader::target_of(const NfExpression& nat) const {
-  if (number(nat.data, NFTA_NAT_TYPE) != NFT_NAT_DNAT) return std::nullopt;
+  if (number(nat.data, NFTA_NAT_TYPE) != NFT_NAT_DNAT) {
+    return std::nullopt;
+  }
   const auto constant = [&](unsigned short attribute, std::size_t size) {
     std::vector<std::byte> bytes;
     const auto position = position_of(number(nat.data, attribute));
@@ -238,7 +262,9 @@ std::optional<ServedEndpoint> NfRuleReader::target_of(const NfExpression& nat) c
   const auto address = constant(NFTA_NAT_REG_ADDR_MIN, header_of(family_).address_size);
   const auto port = constant(NFTA_NAT_REG_PROTO_MIN, sizeof(std::uint16_t));
   const auto target = address_of(address.data(), address.size());
-  if (!target || port.size() != sizeof(std::uint16_t)) return std::nullopt;
+  if (!target || port.size() != sizeof(std::uint16_t)) {
+    return std::nullopt;
+  }
   return ServedEndpoint{*target, port_of(port)};
 }
 

@@ -43,12 +43,16 @@ class RuleReader {
   /// `unread`: the first part that is not understood of a rule that leads to an endpoint; empty: none.
   ProxyRule read(const NfRule& rule, std::string& unread) {
     for (const auto& each : expressions_of(rule)) {
-      if (!reader_.take(each)) take(each);
+      if (!reader_.take(each)) {
+        take(each);
+      }
     }
     const auto conditions = reader_.conditions();
     rule_.clients = conditions.clients;
     const bool selects = !rule_.chains.empty() || !rule_.endpoints.empty() || selects_unknown_;
-    if (selects) unread = unread_.empty() ? conditions.unread : unread_;
+    if (selects) {
+      unread = unread_.empty() ? conditions.unread : unread_;
+    }
     return std::move(rule_);
   }
 
@@ -66,7 +70,9 @@ class RuleReader {
   }
 
   void not_understood(std::string what) {
-    if (unread_.empty()) unread_ = std::move(what);
+    if (unread_.empty()) {
+      unread_ = std::move(what);
+    }
   }
 
   void take_nat(const NfExpression& nat) {
@@ -79,13 +85,17 @@ class RuleReader {
   }
 
   void follow(const NfVerdict& verdict) {
-    if (is_service_chain(verdict.chain) && rule_.affinity_seconds == 0) rule_.chains.push_back(verdict.chain);
+    if (is_service_chain(verdict.chain) && rule_.affinity_seconds == 0) {
+      rule_.chains.push_back(verdict.chain);
+    }
   }
 
   void take_lookup(Bytes data) {
     const auto name = text_of(attribute(data, NFTA_LOOKUP_SET));
     const auto* set = dump_.find_set(name);
-    if (set == nullptr) return not_understood("set " + name);
+    if (set == nullptr) {
+      return not_understood("set " + name);
+    }
     if (name.starts_with(affinity_prefix)) {
       rule_.affinity_seconds = static_cast<std::uint32_t>(set->timeout_ms / 1000);
     }
@@ -100,7 +110,9 @@ class RuleReader {
       return;
     }
     const auto size = address_size(family_);
-    if (element.value.size() < size + sizeof(std::uint16_t)) return;
+    if (element.value.size() < size + sizeof(std::uint16_t)) {
+      return;
+    }
     if (const auto address = address_of(element.value.data(), size)) {
       rule_.endpoints.push_back({*address, port_of(part(element.value, size))});
     }
@@ -117,10 +129,14 @@ class RuleReader {
 /// Parses an element's key: [address .] protocol . port.
 std::optional<FrontendId> id_of(const NfElement& element, int family, std::size_t address_bytes) {
   const Bytes key(element.key);
-  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return std::nullopt;
+  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) {
+    return std::nullopt;
+  }
   const auto address =
       address_bytes == 0 ? std::optional(node_port_address(family)) : address_of(key.data(), address_bytes);
-  if (!address) return std::nullopt;
+  if (!address) {
+    return std::nullopt;
+  }
   const auto protocol = netlink::read<std::uint8_t>(part(key, address_bytes)).value_or(0);
   return FrontendId{*address, port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
 }
@@ -136,7 +152,9 @@ FrontendRule frontend_rule_of(const NfElement& element, const FrontendId& id) {
 template <class Visit>
 void for_each_element(const NfDump& dump, std::string_view map, Visit visit) {
   if (const auto* set = dump.find_set(map)) {
-    for (const auto& element : set->elements) visit(element);
+    for (const auto& element : set->elements) {
+      visit(element);
+    }
   }
 }
 
@@ -146,20 +164,28 @@ std::string service_of_chain(std::string_view chain) {
   constexpr std::string_view cut = "...";
   const auto hash = chain.find('-');
   const auto name = hash == std::string_view::npos ? hash : chain.find('-', hash + 1);
-  if (name == std::string_view::npos || chain.ends_with(cut)) return {};
+  if (name == std::string_view::npos || chain.ends_with(cut)) {
+    return {};
+  }
   const auto service = chain.substr(name + 1);
   const auto port = service.rfind('/');
   const auto protocol = port == std::string_view::npos || port == 0 ? port : service.rfind('/', port - 1);
-  if (protocol == std::string_view::npos || protocol == 0) return {};
+  if (protocol == std::string_view::npos || protocol == 0) {
+    return {};
+  }
   std::string text(service.substr(0, protocol));
-  if (port + 1 < service.size()) text.append(":").append(service.substr(port + 1));
+  if (port + 1 < service.size()) {
+    text.append(":").append(service.substr(port + 1));
+  }
   return text;
 }
 
 ProxyRules nftables_rules(const NfDump& dump, int family) {
   ProxyRules rules;
   for (const auto& rule : dump.rules()) {
-    if (!is_service_chain(rule.chain)) continue;
+    if (!is_service_chain(rule.chain)) {
+      continue;
+    }
     std::string unread;
     auto read = RuleReader(dump, family).read(rule, unread);
     if (unread.empty()) {
@@ -180,7 +206,9 @@ ProxyRules nftables_rules(const NfDump& dump, int family) {
   for_each_element(dump, "service-nodeports", add(0));
   for_each_element(dump, "no-endpoint-nodeports", add(0));
   for_each_element(dump, "firewall-ips", [&](const NfElement& element) {
-    if (const auto id = id_of(element, family, address_size(family))) rules.limited.push_back(*id);
+    if (const auto id = id_of(element, family, address_size(family))) {
+      rules.limited.push_back(*id);
+    }
   });
   return rules;
 }

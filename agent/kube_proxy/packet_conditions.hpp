@@ -24,7 +24,9 @@ struct PacketConditions {
 
   /// Keeps the first.
   void not_understood(std::string what) {
-    if (unread.empty()) unread = std::move(what);
+    if (unread.empty()) {
+      unread = std::move(what);
+    }
   }
 };
 

@@ -39,7 +39,9 @@ class Walker {
     Reach all;
     Reach own;  // from rules only for inside clients, whose packets skip the rest
     const auto found = rules_.chains.find(chain);
-    if (found == rules_.chains.end()) return all;
+    if (found == rules_.chains.end()) {
+      return all;
+    }
     for (const auto& rule : found->second) {
       take(rule.clients == RuleClients::inside ? own : all, rule);
     }
@@ -70,7 +72,9 @@ class Walker {
 };
 
 void name(ServedFrontend& frontend, const FrontendRule& rule) {
-  if (frontend.service.empty()) frontend.service = rule.service;
+  if (frontend.service.empty()) {
+    frontend.service = rule.service;
+  }
 }
 
 }  // namespace
@@ -79,7 +83,9 @@ ServedFrontends served_by(const ProxyRules& rules) {
   Walker walker(rules);
   ServedFrontends served;
   for (const auto& rule : rules.frontend_rules) {
-    if (rule.chain.empty() || served.contains(rule.id)) continue;
+    if (rule.chain.empty() || served.contains(rule.id)) {
+      continue;
+    }
     auto& frontend = served[rule.id];
     name(frontend, rule);
     const auto& reach = walker.reach(rule.chain);
@@ -88,13 +94,17 @@ ServedFrontends served_by(const ProxyRules& rules) {
     frontend.affinity_seconds = reach.affinity_seconds;
   }
   for (const auto& rule : rules.frontend_rules) {
-    if (!rule.chain.empty()) continue;
+    if (!rule.chain.empty()) {
+      continue;
+    }
     auto& frontend = served[rule.id];
     name(frontend, rule);
     frontend.outside.verdict_if_empty = frontend.inside.verdict_if_empty = rule.verdict;
   }
   for (const auto& id : rules.limited) {
-    if (const auto found = served.find(id); found != served.end()) found->second.clients = Clients::limited;
+    if (const auto found = served.find(id); found != served.end()) {
+      found->second.clients = Clients::limited;
+    }
   }
   return served;
 }

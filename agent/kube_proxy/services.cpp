@@ -35,8 +35,12 @@ Result read_nftables() {
   KubeProxyServices found;
   for (const auto family : families) {
     const auto dump = read_nf_dump(family, nftables_table);
-    if (!dump) return dump.error();
-    if (dump->rules().empty()) continue;
+    if (!dump) {
+      return dump.error();
+    }
+    if (dump->rules().empty()) {
+      continue;
+    }
     found.mode = ProxyMode::nftables;
     add(found, nftables_rules(*dump, family));
   }
@@ -51,18 +55,26 @@ enum class Found : std::uint8_t { nothing, rules };
 
 boost::system::result<Found> add_nft_iptables(KubeProxyServices& to, int family) {
   const auto nat = read_nf_dump(family, "nat");
-  if (!nat) return nat.error();
+  if (!nat) {
+    return nat.error();
+  }
   const auto nat_rules = nft_iptables_rules(*nat, family);
-  if (!has_services(nat_rules)) return Found::nothing;
+  if (!has_services(nat_rules)) {
+    return Found::nothing;
+  }
   const auto filter = read_nf_dump(family, "filter");
-  if (!filter) return filter.error();
+  if (!filter) {
+    return filter.error();
+  }
   add(to, iptables_rules(nat_rules, nft_iptables_rules(*filter, family), family));
   return Found::rules;
 }
 
 Found add_legacy_iptables(KubeProxyServices& to, int family) {
   const auto nat = legacy_iptables_rules(read_legacy_entries(family, "nat"), family);
-  if (!has_services(nat)) return Found::nothing;
+  if (!has_services(nat)) {
+    return Found::nothing;
+  }
   const auto filter = legacy_iptables_rules(read_legacy_entries(family, "filter"), family);
   add(to, iptables_rules(nat, filter, family));
   return Found::rules;
@@ -72,7 +84,9 @@ Result read_iptables() {
   KubeProxyServices found;
   for (const auto family : families) {
     const auto nft = add_nft_iptables(found, family);
-    if (!nft) return nft.error();
+    if (!nft) {
+      return nft.error();
+    }
     if (*nft == Found::rules) {
       found.mode = ProxyMode::iptables;
     } else if (add_legacy_iptables(found, family) == Found::rules && found.mode == ProxyMode::none) {
@@ -83,9 +97,13 @@ Result read_iptables() {
 }
 
 Result read_ipvs() {
-  if (::if_nametoindex(ipvs_device) == 0) return KubeProxyServices{};
+  if (::if_nametoindex(ipvs_device) == 0) {
+    return KubeProxyServices{};
+  }
   auto frontends = read_ipvs_services();
-  if (!frontends) return frontends.error();
+  if (!frontends) {
+    return frontends.error();
+  }
   return KubeProxyServices{ProxyMode::ipvs, std::move(*frontends), {}};
 }
 
@@ -99,7 +117,9 @@ const char* proxy_mode_name(ProxyMode mode) {
 Result read_kube_proxy_services() {
   for (const auto read : {read_nftables, read_ipvs}) {
     auto found = read();
-    if (!found || found->mode != ProxyMode::none) return found;
+    if (!found || found->mode != ProxyMode::none) {
+      return found;
+    }
   }
   return read_iptables();
 }

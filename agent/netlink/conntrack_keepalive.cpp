@@ -58,7 +58,9 @@ void add_match(Request& expressions, nft_ct_keys key, std::uint32_t mask) {
 boost::system::error_code make_table(int family, std::string_view table, std::string_view chain,
                                      const std::function<void(Request&)>& base,
                                      const std::function<void(Request&)>& rule) {
-  if (has_nf_table(family, table)) return {};
+  if (has_nf_table(family, table)) {
+    return {};
+  }
   NfBatch batch(family);
   batch.add(new_nf_table(batch, table));
   auto request = new_nf_chain(batch, table, chain);
@@ -102,14 +104,18 @@ boost::system::error_code keep_in_both_families(boost::system::error_code (*keep
 std::vector<std::string> families_with(std::string_view table) {
   std::vector<std::string> found;
   for (const auto& [family, name] : families) {
-    if (has_nf_table(family, table)) found.emplace_back(name);
+    if (has_nf_table(family, table)) {
+      found.emplace_back(name);
+    }
   }
   return found;
 }
 
 void remove_kept(std::string_view table) {
   for (const auto& [family, name] : families) {
-    if (has_nf_table(family, table)) static_cast<void>(remove_nf_table(family, table));
+    if (has_nf_table(family, table)) {
+      static_cast<void>(remove_nf_table(family, table));
+    }
   }
 }
 

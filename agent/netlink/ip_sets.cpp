@@ -56,19 +56,25 @@ IpSet read_ip_set(Bytes body) {
   IpSet set;
   set.name = netlink::text_of(attribute(attributes, IPSET_ATTR_SETNAME));
   netlink::for_each_attribute(attribute(attributes, IPSET_ATTR_ADT), [&](unsigned short type, Bytes data) {
-    if (type == IPSET_ATTR_DATA) set.entries.push_back(read_entry(data));
+    if (type == IPSET_ATTR_DATA) {
+      set.entries.push_back(read_entry(data));
+    }
   });
   return set;
 }
 
 boost::system::result<std::vector<IpSet>> list_ip_sets() {
   std::vector<IpSet> sets;
-  if (!is_loaded()) return sets;
+  if (!is_loaded()) {
+    return sets;
+  }
   const auto socket = open_netfilter();
   const auto error =
       netlink::ask(socket.get(), request_of(IPSET_CMD_LIST, Wanted::all), [&](const auto&, Bytes body) {
         auto part = read_ip_set(body);
-        if (part.name.empty()) return;
+        if (part.name.empty()) {
+          return;
+        }
         if (sets.empty() || sets.back().name != part.name) {
           sets.push_back(std::move(part));
         } else {
@@ -76,7 +82,9 @@ boost::system::result<std::vector<IpSet>> list_ip_sets() {
           entries.insert(entries.end(), part.entries.begin(), part.entries.end());
         }
       });
-  if (error) return known(error);
+  if (error) {
+    return known(error);
+  }
   return sets;
 }
 

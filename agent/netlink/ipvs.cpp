@@ -36,7 +36,9 @@ boost::system::result<std::uint16_t> family_number(int socket) {
   const auto error = netlink::ask(socket, std::move(request), [&](const auto&, Bytes body) {
     number = read<std::uint16_t>(attribute(netlink::after(body, sizeof(genlmsghdr)), CTRL_ATTR_FAMILY_ID));
   });
-  if (error) return error;
+  if (error) {
+    return error;
+  }
   return number ? boost::system::result<std::uint16_t>(*number) : system_error(ENOENT);
 }
 
@@ -75,7 +77,9 @@ std::optional<k8s::Address> ipvs_address(Bytes field, Bytes family) {
 std::optional<VirtualService> virtual_service_of(Bytes attributes) {
   const auto address =
       ipvs_address(attribute(attributes, IPVS_SVC_ATTR_ADDR), attribute(attributes, IPVS_SVC_ATTR_AF));
-  if (!address) return std::nullopt;
+  if (!address) {
+    return std::nullopt;
+  }
   const auto protocol = read<std::uint16_t>(attribute(attributes, IPVS_SVC_ATTR_PROTOCOL)).value_or(0);
   const auto port = read<std::uint16_t>(attribute(attributes, IPVS_SVC_ATTR_PORT)).value_or(0);
   return VirtualService{static_cast<lb_protocol>(protocol), *address, be16toh(port)};
@@ -84,7 +88,9 @@ std::optional<VirtualService> virtual_service_of(Bytes attributes) {
 boost::system::result<Ipvs> Ipvs::open() {
   maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC));
   const auto family = family_number(socket.get());
-  if (!family) return family.error();
+  if (!family) {
+    return family.error();
+  }
   return Ipvs(std::move(socket), *family);
 }
 

@@ -28,7 +28,9 @@ std::vector<Uplink> KeptUplinks::joined(std::vector<Uplink> found, const NodeLin
     }
     const auto known = missing_.find(uplink.name);
     const auto until = known == missing_.end() ? now + gap : known->second;
-    if (until <= now) continue;
+    if (until <= now) {
+      continue;
+    }
     missing.emplace(uplink.name, until);
     found.insert(found.begin() + static_cast<std::ptrdiff_t>(std::min(at, found.size())), uplink);
   }
@@ -36,7 +38,9 @@ std::vector<Uplink> KeptUplinks::joined(std::vector<Uplink> found, const NodeLin
   last_ = found;
   indices_.clear();
   for (const auto& [index, link] : links) {
-    if (has(found, link.device.name)) indices_.emplace(link.device.name, index);
+    if (has(found, link.device.name)) {
+      indices_.emplace(link.device.name, index);
+    }
   }
   return found;
 }

@@ -30,8 +30,12 @@ std::vector<std::byte> copy_of(Bytes bytes) { return {bytes.begin(), bytes.end()
 std::string comment_of(Bytes userdata) {
   while (userdata.size() >= 2) {
     const auto size = std::to_integer<std::size_t>(userdata[1]);
-    if (userdata.size() < 2 + size) break;
-    if (std::to_integer<std::uint8_t>(userdata[0]) == comment_type) return text_of(userdata.subspan(2, size));
+    if (userdata.size() < 2 + size) {
+      break;
+    }
+    if (std::to_integer<std::uint8_t>(userdata[0]) == comment_type) {
+      return text_of(userdata.subspan(2, size));
+    }
     userdata = userdata.subspan(2 + size);
   }
   return {};
@@ -53,14 +57,22 @@ class Reader {
   Reader(int family, std::string_view table) : family_(family), table_(table), dump_(table) {}
 
   boost::system::result<NfDump> read() {
-    if (auto error = list(NFT_MSG_GETRULE, NFTA_RULE_TABLE, {})) return error;
-    if (auto error = list(NFT_MSG_GETSET, NFTA_SET_TABLE, {})) return error;
+    if (auto error = list(NFT_MSG_GETRULE, NFTA_RULE_TABLE, {})) {
+      return error;
+    }
+    if (auto error = list(NFT_MSG_GETSET, NFTA_SET_TABLE, {})) {
+      return error;
+    }
     std::vector<std::string> maps;
     for (const auto& [name, set] : dump_.sets()) {
-      if ((set.flags & NFT_SET_MAP) != 0) maps.push_back(name);
+      if ((set.flags & NFT_SET_MAP) != 0) {
+        maps.push_back(name);
+      }
     }
     for (const auto& name : maps) {
-      if (auto error = list(NFT_MSG_GETSETELEM, NFTA_SET_ELEM_LIST_TABLE, name)) return error;
+      if (auto error = list(NFT_MSG_GETSETELEM, NFTA_SET_ELEM_LIST_TABLE, name)) {
+        return error;
+      }
     }
     return std::move(dump_);
   }
@@ -70,7 +82,9 @@ class Reader {
   error_code list(int message, std::uint16_t table_attribute, std::string_view set) {
     auto request = netfilter_request(NFNL_SUBSYS_NFTABLES, message, Wanted::all, family_);
     request.add(table_attribute, table_);
-    if (!set.empty()) request.add(NFTA_SET_ELEM_LIST_SET, set);
+    if (!set.empty()) {
+      request.add(NFTA_SET_ELEM_LIST_SET, set);
+    }
     const auto error = netlink::ask(socket_.get(), std::move(request),
                                     [this](const auto& head, Bytes body) { dump_.take(head, body); });
     return error.value() == ENOENT && set.empty() ? error_code() : error;
@@ -95,7 +109,9 @@ std::vector<NfExpression> expressions_of(const NfRule& rule) {
 std::optional<NfVerdict> verdict_of(Bytes data) {
   const auto verdict = attribute(data, NFTA_DATA_VERDICT);
   const auto code = read<std::uint32_t>(attribute(verdict, NFTA_VERDICT_CODE));
-  if (!code) return std::nullopt;
+  if (!code) {
+    return std::nullopt;
+  }
   return NfVerdict{static_cast<std::int32_t>(be32toh(*code)),
                    text_of(attribute(verdict, NFTA_VERDICT_CHAIN))};
 }
@@ -115,23 +131,31 @@ void NfDump::take(const nlmsghdr& head, Bytes body) {
 }
 
 void NfDump::take_rule(Bytes attributes) {
-  if (text_of(attribute(attributes, NFTA_RULE_TABLE)) != table_) return;
+  if (text_of(attribute(attributes, NFTA_RULE_TABLE)) != table_) {
+    return;
+  }
   rules_.push_back({text_of(attribute(attributes, NFTA_RULE_CHAIN)),
                     copy_of(attribute(attributes, NFTA_RULE_EXPRESSIONS)),
                     comment_of(attribute(attributes, NFTA_RULE_USERDATA))});
 }
 
 void NfDump::take_set(Bytes attributes) {
-  if (text_of(attribute(attributes, NFTA_SET_TABLE)) != table_) return;
+  if (text_of(attribute(attributes, NFTA_SET_TABLE)) != table_) {
+    return;
+  }
   auto& set = sets_[text_of(attribute(attributes, NFTA_SET_NAME))];
   set.flags = be32toh(read<std::uint32_t>(attribute(attributes, NFTA_SET_FLAGS)).value_or(0));
   set.timeout_ms = be64toh(read<std::uint64_t>(attribute(attributes, NFTA_SET_TIMEOUT)).value_or(0));
 }
 
 void NfDump::take_elements(Bytes attributes) {
-  if (text_of(attribute(attributes, NFTA_SET_ELEM_LIST_TABLE)) != table_) return;
+  if (text_of(attribute(attributes, NFTA_SET_ELEM_LIST_TABLE)) != table_) {
+    return;
+  }
   const auto set = sets_.find(text_of(attribute(attributes, NFTA_SET_ELEM_LIST_SET)));
-  if (set == sets_.end()) return;
+  if (set == sets_.end()) {
+    return;
+  }
   netlink::for_each_attribute(
       attribute(attributes, NFTA_SET_ELEM_LIST_ELEMENTS),
       [&](unsigned short, Bytes each) { set->second.elements.push_back(element_of(each)); });
@@ -147,7 +171,9 @@ boost::system::result<NfDump> read_nf_dump(int family, std::string_view table) {
   for (int attempt = 1; attempt < attempts && !dump; ++attempt) {
     // A map may be deleted between the list of maps and the list of its elements.
     const auto code = dump.error().value();
-    if (code != EINTR && code != ENOENT) break;
+    if (code != EINTR && code != ENOENT) {
+      break;
+    }
     dump = Reader(family, table).read();
   }
   return dump;

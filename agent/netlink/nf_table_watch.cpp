@@ -25,11 +25,15 @@ constexpr int table_deleted = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE;
 
 bool reports_deletion(netlink::Bytes datagram, std::string_view table) {
   while (const auto head = netlink::read<nlmsghdr>(datagram)) {
-    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > datagram.size()) return false;
+    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > datagram.size()) {
+      return false;
+    }
     if (head->nlmsg_type == table_deleted) {
       const auto attributes =
           netlink::after(datagram.first(head->nlmsg_len), sizeof(nlmsghdr) + sizeof(nfgenmsg));
-      if (netlink::text_of(netlink::attribute(attributes, NFTA_TABLE_NAME)) == table) return true;
+      if (netlink::text_of(netlink::attribute(attributes, NFTA_TABLE_NAME)) == table) {
+        return true;
+      }
     }
     datagram = netlink::after(datagram, head->nlmsg_len);
   }
@@ -52,8 +56,12 @@ void NfTableWatch::start() {
 void NfTableWatch::wait() {
   events_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                      [this](const boost::system::error_code& error) {
-                       if (error) return;
-                       if (take_reports()) deleted_();
+                       if (error) {
+                         return;
+                       }
+                       if (take_reports()) {
+                         deleted_();
+                       }
                        wait();
                      });
 }
@@ -64,7 +72,9 @@ bool NfTableWatch::take_reports() {
   bool deleted = false;
   for (;;) {
     const auto size = ::recv(events_.native_handle(), report.data(), report.size(), MSG_TRUNC);
-    if (size < 0 && errno != ENOBUFS) return deleted;
+    if (size < 0 && errno != ENOBUFS) {
+      return deleted;
+    }
     const bool is_lost = size < 0 || static_cast<std::size_t>(size) > report.size();
     deleted = deleted || is_lost ||
               reports_deletion(netlink::Bytes(report).first(static_cast<std::size_t>(size)), table_);

@@ -90,13 +90,17 @@ AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
       message.flags = read<std::uint32_t>(content).value_or(message.flags);
     }
   });
-  if (!message.address) message.address = message.peer;
+  if (!message.address) {
+    message.address = message.peer;
+  }
   return message;
 }
 
 /// A device has an IPv6 address once, and the kernel may change its peer.
 DeviceAddress key_of(const ifaddrmsg& head, const AddressMessage& message) {
-  if (head.ifa_family != AF_INET) return {head.ifa_index, *message.address, 0, {}};
+  if (head.ifa_family != AF_INET) {
+    return {head.ifa_index, *message.address, 0, {}};
+  }
   return {head.ifa_index, *message.address, head.ifa_prefixlen, message.peer.value_or(*message.address)};
 }
 
@@ -125,7 +129,9 @@ struct RouteMessage {
 /// Reads one rtnexthop after the other (rtnetlink(7), RTA_MULTIPATH).
 void read_next_hops(Bytes hops, RouteMessage& message) {
   while (const auto hop = read<rtnexthop>(hops)) {
-    if (hop->rtnh_len < sizeof(rtnexthop) || hop->rtnh_len > hops.size()) return;
+    if (hop->rtnh_len < sizeof(rtnexthop) || hop->rtnh_len > hops.size()) {
+      return;
+    }
     message.devices.push_back(static_cast<std::uint32_t>(hop->rtnh_ifindex));
     message.gateway = true;
     hops = after(hops, hop->rtnh_len);
@@ -262,7 +268,9 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
     }
   }
   for (const auto& route : routes_) {
-    if (is_local(route)) unique.emplace(route.destination, kind_of(route.destination, asked, primary));
+    if (is_local(route)) {
+      unique.emplace(route.destination, kind_of(route.destination, asked, primary));
+    }
   }
   std::vector<NodeAddress> list;
   list.reserve(unique.size());
@@ -275,10 +283,16 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
 std::vector<k8s::Address> NodeNetwork::broadcasts() const {
   std::vector<k8s::Address> found;
   for (const auto& [key, facts] : addresses_) {
-    if (facts.broadcast != k8s::Address{}) found.push_back(facts.broadcast);
-    if (key.address.family() != k8s::Family::ipv4) continue;
+    if (facts.broadcast != k8s::Address{}) {
+      found.push_back(facts.broadcast);
+    }
+    if (key.address.family() != k8s::Family::ipv4) {
+      continue;
+    }
     const auto length = static_cast<std::uint8_t>(key.length + 96);
-    if (const auto last = k8s::broadcast_of({key.peer, length})) found.push_back(*last);
+    if (const auto last = k8s::broadcast_of({key.peer, length})) {
+      found.push_back(*last);
+    }
   }
   std::erase_if(found, [](const auto& address) { return address.broadcast(); });
   std::ranges::sort(found);
@@ -294,13 +308,19 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
   }
   for (const auto& [key, facts] : addresses_) {
     const auto link = links.find(key.device);
-    if (link == links.end()) continue;
+    if (link == links.end()) {
+      continue;
+    }
     auto& addresses = link->second.addresses;
-    if (addresses.empty() || addresses.back() != key.address) addresses.push_back(key.address);
+    if (addresses.empty() || addresses.back() != key.address) {
+      addresses.push_back(key.address);
+    }
   }
   for (const auto& route : routes_) {
     const auto link = links.find(route.device);
-    if (link == links.end() || is_local(route)) continue;
+    if (link == links.end() || is_local(route)) {
+      continue;
+    }
     if (route.length != 0) {
       link->second.hosts.push_back(route.destination);
     } else {
@@ -492,7 +512,9 @@ RtnetlinkDump::Effect RtnetlinkDump::drop_routes(std::uint32_t device) {
   const auto leads_there = [device](const DeviceRoute& route) { return route.device == device; };
   const bool listed = std::erase_if(listed_, leads_there) > 0;
   const bool known = std::erase_if(network_.routes_, leads_there) > 0;
-  if (listed || known) lost_routes_.insert(device);
+  if (listed || known) {
+    lost_routes_.insert(device);
+  }
   return known ? Effect::changed : Effect::none;
 }
 

@@ -104,7 +104,9 @@ void NodeWatch::State::drain() {
         send_request();
         break;
       case RtnetlinkDump::Next::notify_and_send:
-        if (lost) break;
+        if (lost) {
+          break;
+        }
         send_request();
         // The socket is not empty before the dump's end, which may lead to another dump. It is read after
         // this report.

@@ -14,7 +14,9 @@ void for_each_number(const std::string& directory, const std::function<bool(int 
     int number = 0;
     const auto [stopped, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
     const bool is_number = failure == std::errc() && stopped == name.data() + name.size();
-    if (is_number && !visit(number)) return;
+    if (is_number && !visit(number)) {
+      return;
+    }
   }
 }
 

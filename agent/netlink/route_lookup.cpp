@@ -22,7 +22,9 @@ constexpr std::array<unsigned, 4> groups = {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROU
 
 maps::Fd open_changes() {
   std::uint32_t bits = 0;
-  for (const auto group : groups) bits |= 1U << (group - 1);
+  for (const auto group : groups) {
+    bits |= 1U << (group - 1);
+  }
   auto socket = netlink::open_notifications(NETLINK_ROUTE, bits);
   if (!socket) {
     spdlog::warn("cannot follow changes of routes ({})", std::strerror(errno));
@@ -58,12 +60,20 @@ bool is_local_route(const nlmsghdr& head, netlink::Bytes body) {
 
 NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body) {
   const auto route = netlink::read<rtmsg>(body);
-  if (head.nlmsg_type != RTM_NEWROUTE || !route || route->rtm_type != RTN_UNICAST) return {};
+  if (head.nlmsg_type != RTM_NEWROUTE || !route || route->rtm_type != RTN_UNICAST) {
+    return {};
+  }
   NextHop hop;
   netlink::for_each_attribute(netlink::after(body, sizeof(rtmsg)), [&](auto type, netlink::Bytes content) {
-    if (type == RTA_OIF) hop.device = netlink::read<std::uint32_t>(content).value_or(0);
-    if ((type == RTA_GATEWAY || type == RTA_VIA) && hop.kind == HopKind::on_link) hop.kind = HopKind::gateway;
-    if (type == RTA_ENCAP_TYPE) hop.kind = HopKind::encapsulated;
+    if (type == RTA_OIF) {
+      hop.device = netlink::read<std::uint32_t>(content).value_or(0);
+    }
+    if ((type == RTA_GATEWAY || type == RTA_VIA) && hop.kind == HopKind::on_link) {
+      hop.kind = HopKind::gateway;
+    }
+    if (type == RTA_ENCAP_TYPE) {
+      hop.kind = HopKind::encapsulated;
+    }
   });
   return hop;
 }
@@ -74,7 +84,9 @@ RouteLookup::RouteLookup()
 NextHop RouteLookup::answer(const netlink::Request& question) const {
   NextHop hop;
   const auto take = [&hop](const auto& head, netlink::Bytes body) { hop = next_hop_of(head, body); };
-  if (!socket_ || netlink::ask(socket_.get(), question, take)) return {};
+  if (!socket_ || netlink::ask(socket_.get(), question, take)) {
+    return {};
+  }
   return hop;
 }
 
@@ -87,7 +99,9 @@ NextHop RouteLookup::next_hop(const k8s::Address& address, const Arrival& arriva
 bool RouteLookup::is_local(const k8s::Address& address) const {
   bool local = false;
   const auto take = [&local](const auto& head, netlink::Bytes body) { local = is_local_route(head, body); };
-  if (!socket_) return true;
+  if (!socket_) {
+    return true;
+  }
   const auto error = netlink::ask(socket_.get(), route_question(address), take);
   return local || (error && error != boost::system::errc::network_unreachable &&
                    error != boost::system::errc::host_unreachable);
@@ -96,7 +110,9 @@ bool RouteLookup::is_local(const k8s::Address& address) const {
 bool RouteLookup::changed() const {
   bool changed = false;
   std::array<std::byte, 1> start{};
-  while (::recv(changes_.get(), start.data(), start.size(), 0) >= 0 || errno == ENOBUFS) changed = true;
+  while (::recv(changes_.get(), start.data(), start.size(), 0) >= 0 || errno == ENOBUFS) {
+    changed = true;
+  }
   return changed;
 }
 

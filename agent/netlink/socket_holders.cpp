@@ -164,7 +164,9 @@ std::unordered_set<std::uint64_t> reconnect(SocketsByInode sockets, const std::s
   std::unordered_set<std::uint64_t> connected;
   for (const auto* processes : {&first, &others}) {
     for (const int process : *processes) {
-      if (sockets.empty() || stop.stop_requested()) return connected;
+      if (sockets.empty() || stop.stop_requested()) {
+        return connected;
+      }
       reconnect_those_of(process, sockets, connected, stop);
     }
   }

@@ -43,7 +43,9 @@ std::optional<TrackedTuple> read_tuple(Bytes bytes) {
   const auto source = read_address(ends, CTA_IP_V4_SRC, CTA_IP_V6_SRC);
   const auto destination = read_address(ends, CTA_IP_V4_DST, CTA_IP_V6_DST);
   const auto number = read<std::uint8_t>(attribute(protocol, CTA_PROTO_NUM)).value_or(0);
-  if (!source || !destination || (number != IPPROTO_TCP && number != IPPROTO_UDP)) return std::nullopt;
+  if (!source || !destination || (number != IPPROTO_TCP && number != IPPROTO_UDP)) {
+    return std::nullopt;
+  }
   return TrackedTuple{.source = *source,
                       .destination = *destination,
                       .source_port = number16(attribute(protocol, CTA_PROTO_SRC_PORT)),
@@ -120,7 +122,9 @@ std::optional<Tracked> read_tracked(Bytes body) {
   const auto attributes = netlink::after(body, sizeof(nfgenmsg));
   const auto original = read_tuple(attribute(attributes, CTA_TUPLE_ORIG));
   const auto reply = read_tuple(attribute(attributes, CTA_TUPLE_REPLY));
-  if (!original || !reply || number16(attribute(attributes, CTA_ZONE)) != 0) return std::nullopt;
+  if (!original || !reply || number16(attribute(attributes, CTA_ZONE)) != 0) {
+    return std::nullopt;
+  }
   return Tracked{.original = *original,
                  .reply = *reply,
                  .status = number32(attribute(attributes, CTA_STATUS)),
@@ -138,10 +142,15 @@ Request track_request(const Tracked& flow, std::uint32_t seconds) {
   add_tuple(request, CTA_TUPLE_REPLY, untranslated);
   request.add_network_order(CTA_TIMEOUT, seconds);
   request.add_network_order(CTA_STATUS, std::uint32_t{IPS_CONFIRMED | IPS_SEEN_REPLY | IPS_ASSURED});
-  if (flow.mark != 0) request.add_network_order(CTA_MARK, flow.mark);
-  if (flow.original.protocol == LB_TCP) add_established(request);
-  if (flow.has_other_destination())
+  if (flow.mark != 0) {
+    request.add_network_order(CTA_MARK, flow.mark);
+  }
+  if (flow.original.protocol == LB_TCP) {
+    add_established(request);
+  }
+  if (flow.has_other_destination()) {
     add_translation(request, CTA_NAT_DST, answers.source, answers.source_port);
+  }
   if (answers.destination != untranslated.destination ||
       answers.destination_port != untranslated.destination_port) {
     add_translation(request, CTA_NAT_SRC, answers.destination, answers.destination_port);
@@ -161,7 +170,9 @@ error_code hand_to_conntrack(ConntrackTable& conntrack, const Tracked& flow) {
 
 boost::system::result<Conntrack> Conntrack::open() {
   auto socket = open_netfilter();
-  if (!socket) return last_error();
+  if (!socket) {
+    return last_error();
+  }
   return Conntrack(std::move(socket));
 }
 
@@ -173,7 +184,9 @@ error_code Conntrack::for_each_translated(int family,
   request.add_network_order(CTA_STATUS_MASK, std::uint32_t{IPS_DST_NAT});
   return netlink::ask(socket_.get(), std::move(request), [&](const auto&, Bytes body) {
     const auto flow = read_tracked(body);
-    if (flow && (flow->status & IPS_DST_NAT) != 0) visit(*flow);
+    if (flow && (flow->status & IPS_DST_NAT) != 0) {
+      visit(*flow);
+    }
   });
 }
 
@@ -183,10 +196,16 @@ boost::system::result<Tracked> Conntrack::find(const TrackedTuple& original) {
   std::optional<Tracked> found;
   const auto error = netlink::ask(socket_.get(), std::move(request),
                                   [&](const auto&, Bytes body) { found = read_tracked(body); });
-  if (error) return error;
+  if (error) {
+    return error;
+  }
   // The kernel also finds a connection by its reply tuple, if conntrack picked it up by a reply packet.
-  if (found && found->reply == original) std::swap(found->original, found->reply);
-  if (!found || found->original != original) return system_error(ENOENT);
+  if (found && found->reply == original) {
+    std::swap(found->original, found->reply);
+  }
+  if (!found || found->original != original) {
+    return system_error(ENOENT);
+  }
   return *found;
 }
 

@@ -154,11 +154,15 @@ Request set_elements(const NfBatch& batch, int message, std::string_view table, 
 }  // namespace
 
 DroppedPackets::DroppedPackets(TupleFilter* filter, std::span<const TrackedTuple> tuples) : filter_(filter) {
-  if (filter_ != nullptr) static_cast<void>(filter_->drop(tuples));
+  if (filter_ != nullptr) {
+    static_cast<void>(filter_->drop(tuples));
+  }
 }
 
 DroppedPackets::~DroppedPackets() {
-  if (filter_ != nullptr) static_cast<void>(filter_->drop({}));
+  if (filter_ != nullptr) {
+    static_cast<void>(filter_->drop({}));
+  }
 }
 
 boost::system::result<NfTupleFilter> NfTupleFilter::open() {
@@ -172,7 +176,9 @@ boost::system::result<NfTupleFilter> NfTupleFilter::open() {
     return last_error();
   }
   NfTupleFilter filter(std::move(socket), fmt::format("sluice-hand-over-{}", address.nl_pid));
-  if (const auto error = filter.create(AF_INET)) return error;
+  if (const auto error = filter.create(AF_INET)) {
+    return error;
+  }
   static_cast<void>(filter.create(AF_INET6));
   return filter;
 }
@@ -185,20 +191,32 @@ error_code NfTupleFilter::create(int family) const {
   };
   batch.add(owned_table(batch, table_));
   batch.add(new_set(batch, table_, family));
-  for (const auto& chain : base_chains) batch.add(base_chain(batch, table_, chain));
+  for (const auto& chain : base_chains) {
+    batch.add(base_chain(batch, table_, chain));
+  }
   batch.add(rule(base_chains[0], Wanted::nothing));
   return batch.commit(socket_.get(), rule(base_chains[1], Wanted::one));
 }
 
 error_code NfTupleFilter::drop(std::span<const TrackedTuple> tuples) {
-  if (!socket_) return system_error(EBADF);
+  if (!socket_) {
+    return system_error(EBADF);
+  }
   const int family = tuples.empty() ? filled_ : family_of(tuples.front());
-  if (family == 0) return {};
+  if (family == 0) {
+    return {};
+  }
   error_code error;
-  if (filled_ != 0 && filled_ != family) error = replace(filled_, {});
-  if (!error) error = replace(family, tuples);
+  if (filled_ != 0 && filled_ != family) {
+    error = replace(filled_, {});
+  }
+  if (!error) {
+    error = replace(family, tuples);
+  }
   filled_ = tuples.empty() ? 0 : family;
-  if (error) socket_ = maps::Fd();
+  if (error) {
+    socket_ = maps::Fd();
+  }
   return error;
 }
 
@@ -206,7 +224,9 @@ error_code NfTupleFilter::replace(int family, std::span<const TrackedTuple> tupl
   NfBatch batch(family);
   auto flush =
       set_elements(batch, NFT_MSG_DELSETELEM, table_, tuples.empty() ? Wanted::one : Wanted::nothing);
-  if (tuples.empty()) return batch.commit(socket_.get(), std::move(flush));
+  if (tuples.empty()) {
+    return batch.commit(socket_.get(), std::move(flush));
+  }
   batch.add(std::move(flush));
   auto request = set_elements(batch, NFT_MSG_NEWSETELEM, table_, Wanted::one);
   request.with_flags(NLM_F_CREATE);

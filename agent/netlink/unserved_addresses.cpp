@@ -20,7 +20,9 @@ bool is_inner(const NetDevice& device) {
 
 /// Whether frames from outside come by the device: a bridge has them from a port that leads outside.
 bool leads_outside(std::uint32_t index, const LinkFacts& link, const NodeLinks& links) {
-  if (link.device.kind != "bridge") return !is_inner(link.device);
+  if (link.device.kind != "bridge") {
+    return !is_inner(link.device);
+  }
   return std::ranges::any_of(links, [index](const auto& other) {
     return other.second.device.master == index && !is_inner(other.second.device);
   });
@@ -44,14 +46,18 @@ std::vector<UnservedAddress> unserved_addresses(const NodeLinks& links,
       return each.kind == LB_NODE_PORT_ADDRESS &&
              std::ranges::find(link.addresses, each.address) != link.addresses.end();
     });
-    if (serving != addresses.end()) unserved.push_back({device.name, serving->address});
+    if (serving != addresses.end()) {
+      unserved.push_back({device.name, serving->address});
+    }
   }
   std::ranges::sort(unserved, {}, &UnservedAddress::device);
   return unserved;
 }
 
 std::string unserved_addresses_text(const std::vector<UnservedAddress>& unserved) {
-  if (unserved.empty()) return {};
+  if (unserved.empty()) {
+    return {};
+  }
   const auto& first = unserved.front();
   const auto more =
       unserved.size() == 1 ? std::string() : fmt::format(" and {} more devices", unserved.size() - 1);

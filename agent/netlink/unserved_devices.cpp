@@ -61,8 +61,12 @@ LogMessage recovered(const std::string& device) {
 std::set<std::uint32_t> served_uplinks(const NodeLinks& links, const std::vector<std::string>& uplinks) {
   std::set<std::uint32_t> indices;
   for (const auto& [index, link] : links) {
-    if (!is_served_uplink(link.device, uplinks)) continue;
-    if (is_vrf_port(link.device, links)) return {};
+    if (!is_served_uplink(link.device, uplinks)) {
+      continue;
+    }
+    if (is_vrf_port(link.device, links)) {
+      return {};
+    }
     indices.insert(index);
   }
   return indices;
@@ -74,7 +78,9 @@ UnservedDevices::UnservedDevices(const NodeLinks& links, const std::vector<std::
   bool has_vrf = false;
   for (const auto& [index, link] : links) {
     const auto& device = link.device;
-    if (is_guest(device)) guests_.insert({index, device.master});
+    if (is_guest(device)) {
+      guests_.insert({index, device.master});
+    }
     if (is_served_uplink(device, uplinks)) {
       serves = true;
       uplinks_.emplace(index, device.name);
@@ -91,7 +97,9 @@ UnservedDevices::UnservedDevices(const NodeLinks& links, const std::vector<std::
 
 std::optional<UnservedDevice> UnservedDevices::at(const NextHop& hop) const {
   if (const auto uplink = uplinks_.find(hop.device); uplink != uplinks_.end()) {
-    if (hop.kind != HopKind::encapsulated) return std::nullopt;
+    if (hop.kind != HopKind::encapsulated) {
+      return std::nullopt;
+    }
     return UnservedDevice{uplink->second + " (encap)", true};
   }
   const auto device = unserved_.find(hop.device);
@@ -117,12 +125,16 @@ std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, 
   std::vector<LogMessage> messages;
   for (const auto& [device, backends] : found) {
     auto [warning, is_first] = warnings_.try_emplace(device);
-    if (warning->second.is_unserved || (!is_first && now - warning->second.at < pause)) continue;
+    if (warning->second.is_unserved || (!is_first && now - warning->second.at < pause)) {
+      continue;
+    }
     warning->second = {true, now};
     messages.push_back(warning_about(device, backends));
   }
   for (auto& [device, warning] : warnings_) {
-    if (!warning.is_unserved || found.contains(device)) continue;
+    if (!warning.is_unserved || found.contains(device)) {
+      continue;
+    }
     warning.is_unserved = false;
     messages.push_back(recovered(device));
   }

@@ -70,10 +70,14 @@ struct Found {
 
 Found assess(const LinkFacts& link, const std::vector<k8s::Address>& node_addresses) {
   Found found;
-  if (!carries_packets(link) || !is_up(link)) return found;
+  if (!carries_packets(link) || !is_up(link)) {
+    return found;
+  }
   std::vector<std::string> reasons;
   const auto add = [&](bool holds, Rank rank, std::string why) {
-    if (!holds) return;
+    if (!holds) {
+      return;
+    }
     found.rank = std::min(found.rank, rank);
     reasons.push_back(std::move(why));
   };
@@ -101,7 +105,9 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
   std::vector<Uplink> uplinks;
   for (const auto rank : {Rank::node_address, Rank::default_route, Rank::tunnel}) {
     for (auto& [its_rank, uplink] : found) {
-      if (its_rank == rank) uplinks.push_back(std::move(uplink));
+      if (its_rank == rank) {
+        uplinks.push_back(std::move(uplink));
+      }
     }
   }
   return uplinks;
@@ -146,7 +152,9 @@ std::vector<Uplink> find_uplinks(const NodeLinks& links, const AgentOptions& opt
     return uplinks;
   }
   for (auto& uplink : discovered(links, options, node_addresses)) {
-    if (!contains(options.devices, uplink.name)) uplinks.push_back(std::move(uplink));
+    if (!contains(options.devices, uplink.name)) {
+      uplinks.push_back(std::move(uplink));
+    }
   }
   return uplinks;
 }
@@ -182,7 +190,9 @@ std::vector<PodLink> find_pods(const NodeLinks& links, const std::vector<Uplink>
         std::ranges::find(uplinks, name, &Uplink::name) != uplinks.end()) {
       continue;
     }
-    if (auto why = why_pod(link, links); !why.empty()) pods.push_back({index, name, std::move(why)});
+    if (auto why = why_pod(link, links); !why.empty()) {
+      pods.push_back({index, name, std::move(why)});
+    }
   }
   return pods;
 }

@@ -177,7 +177,9 @@ void XfrmWatch::State::wait() {
   events.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
                       if (!error) {
-                        if (drain()) refresh();
+                        if (drain()) {
+                          refresh();
+                        }
                         wait();
                       }
                     });
@@ -190,7 +192,9 @@ bool XfrmWatch::State::drain() {
   bool changed_list = false;
   while (true) {
     const auto length = ::recv(events.native_handle(), notification.data(), notification.size(), 0);
-    if (length < 0 && errno != ENOBUFS) return changed_list;
+    if (length < 0 && errno != ENOBUFS) {
+      return changed_list;
+    }
     // The kernel sends each notification by itself.
     const auto head =
         netlink::read<nlmsghdr>(Bytes(notification).first(length < 0 ? 0 : static_cast<std::size_t>(length)));
@@ -212,7 +216,9 @@ void XfrmWatch::State::refresh() {
 void XfrmWatch::State::retry() {
   timer.expires_after(retry_pause);
   timer.async_wait([this](const boost::system::error_code& stopped) {
-    if (!stopped) refresh();
+    if (!stopped) {
+      refresh();
+    }
   });
 }
 

@@ -30,7 +30,9 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool> {
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
     ~Place() {
-      if (pool_) pool_->remove(number_);
+      if (pool_) {
+        pool_->remove(number_);
+      }
     }
 
    private:

@@ -33,31 +33,45 @@ void Listener::attempt() {
 void Listener::attempt_later(std::chrono::seconds time) {
   timer_.expires_after(time);
   timer_.async_wait([this](const auto& error) {
-    if (!error) attempt_again();
+    if (!error) {
+      attempt_again();
+    }
   });
 }
 
 void Listener::attempt_again() {
   attempt();
-  if (!waits()) opened_();
+  if (!waits()) {
+    opened_();
+  }
 }
 
 void Listener::release(std::chrono::seconds time) {
   released_ = true;
-  if (waits()) return;
+  if (waits()) {
+    return;
+  }
   server_.reset();
   attempt_later(time);
 }
 
 void Listener::resume() {
-  if (!released_) return;
+  if (!released_) {
+    return;
+  }
   released_ = false;
-  if (waits()) attempt_again();
+  if (waits()) {
+    attempt_again();
+  }
 }
 
 std::string Listener::problem() const {
-  if (!waits()) return "";
-  if (released_) return fmt::format("{} is left to kube-proxy", listen_text(listen_));
+  if (!waits()) {
+    return "";
+  }
+  if (released_) {
+    return fmt::format("{} is left to kube-proxy", listen_text(listen_));
+  }
   return fmt::format("cannot listen on {}: {}", listen_text(listen_), error_.message());
 }
 

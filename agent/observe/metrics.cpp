@@ -226,7 +226,9 @@ void Metrics::published(Sync sync, std::chrono::steady_clock::duration took) {
 /// only the first call after a write, or after a change that needed none, counts.
 void Metrics::synced(std::chrono::system_clock::time_point now) {
   const bool is_stamped = state_->last_sync[0]->Value() > state_->last_queued[0]->Value();
-  if (!std::exchange(state_->published, false) && is_stamped) return;
+  if (!std::exchange(state_->published, false) && is_stamped) {
+    return;
+  }
   for (auto* gauge : state_->last_sync) {
     gauge->Set(unix_seconds(now));
   }
@@ -280,7 +282,9 @@ void Metrics::requested(const k8s::RequestOutcome& outcome) {
   const std::string method(outcome.method);
   const auto code = outcome.status == 0 ? "<error>" : std::to_string(outcome.status);
   state_->requests.Add({{"code", code}, {"host", outcome.host}, {"method", method}}).Increment();
-  if (outcome.is_watch) return;
+  if (outcome.is_watch) {
+    return;
+  }
   state_->request_times.Add({{"host", outcome.host}, {"verb", method}}, request_buckets())
       .Observe(std::chrono::duration<double>(outcome.took).count());
 }

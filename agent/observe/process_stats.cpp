@@ -21,11 +21,15 @@ using Fields = std::array<std::string, 22>;
 
 std::optional<Fields> fields_of(const std::string& stat) {
   const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
+  if (name_end == std::string::npos) {
+    return std::nullopt;
+  }
   std::istringstream words(stat.substr(name_end + 1));
   Fields fields;
   for (auto& field : fields) {
-    if (!(words >> field)) return std::nullopt;
+    if (!(words >> field)) {
+      return std::nullopt;
+    }
   }
   return fields;
 }
@@ -39,7 +43,9 @@ double boot_time(const std::string& root) {
   std::istringstream lines(read_file(root + "/proc/stat"));
   for (std::string word; lines >> word;) {
     double seconds = 0;
-    if (word == "btime" && lines >> seconds) return seconds;
+    if (word == "btime" && lines >> seconds) {
+      return seconds;
+    }
   }
   return 0;
 }
@@ -59,7 +65,9 @@ std::optional<ProcessStats> own_process(const std::string& root) {
   constexpr std::size_t vsize = 23;
   constexpr std::size_t rss = 24;
   const auto fields = fields_of(read_file(root + "/proc/self/stat"));
-  if (!fields) return std::nullopt;
+  if (!fields) {
+    return std::nullopt;
+  }
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);

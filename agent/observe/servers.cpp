@@ -52,20 +52,26 @@ void Servers::report_opened(const std::string& name) {
 
 void Servers::leave_to_kube_proxy() {
   for (const auto& server : servers_) {
-    if (!is_kube_proxys(server.listener->listen())) continue;
+    if (!is_kube_proxys(server.listener->listen())) {
+      continue;
+    }
     server.listener->release(time_for_kube_proxy);
     metrics_.ports_waiting(server.name, server.listener->waits() ? 1 : 0);
   }
 }
 
 void Servers::resume() {
-  for (const auto& server : servers_) server.listener->resume();
+  for (const auto& server : servers_) {
+    server.listener->resume();
+  }
 }
 
 std::vector<WaitingServer> Servers::all() const {
   std::vector<WaitingServer> all;
   all.reserve(servers_.size());
-  for (const auto& server : servers_) all.push_back({server.event, server.listener->problem()});
+  for (const auto& server : servers_) {
+    all.push_back({server.event, server.listener->problem()});
+  }
   return all;
 }
 

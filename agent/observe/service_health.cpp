@@ -43,13 +43,17 @@ ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock
 
 /// Closes servers first: a port may move from one service to another.
 void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
-  if (checks_ == checks && addresses_ == addresses && complete()) return;
+  if (checks_ == checks && addresses_ == addresses && complete()) {
+    return;
+  }
   checks_ = checks;
   addresses_ = addresses;
   std::set<Listening> wanted;
   for (const auto& [service, check] : checks) {
     for (const auto& address : addresses) {
-      if (check.local.at(index(address.family()))) wanted.insert({service, address, check.port});
+      if (check.local.at(index(address.family()))) {
+        wanted.insert({service, address, check.port});
+      }
     }
   }
   std::erase_if(servers_, [&](const auto& server) { return !wanted.contains(server.first); });
@@ -65,7 +69,9 @@ void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Add
     ++used[name_space_of(at)];
   }
   for (const auto& [turn, at] : order) {
-    if (!servers_.contains(*at)) open(*at, used[name_space_of(*at)]);
+    if (!servers_.contains(*at)) {
+      open(*at, used[name_space_of(*at)]);
+    }
   }
 }
 
@@ -90,7 +96,9 @@ void ServiceHealth::open(const Listening& at, std::size_t& used) {
   }
   servers_[at] = std::move(*server);
   ++used;
-  if (failed_.erase(at) != 0) opened_(checks_.at(at.service), place_of(at));
+  if (failed_.erase(at) != 0) {
+    opened_(checks_.at(at.service), place_of(at));
+  }
 }
 
 void ServiceHealth::fail(const Listening& at, const std::string& why) {
@@ -107,13 +115,17 @@ std::string ServiceHealth::place_of(const Listening& at) {
 
 std::set<std::string> ServiceHealth::waiting_places() const {
   std::set<std::string> places;
-  for (const auto& at : failed_) places.insert(place_of(at));
+  for (const auto& at : failed_) {
+    places.insert(place_of(at));
+  }
   return places;
 }
 
 HttpResponse ServiceHealth::answer(const Listening& at) const {
   const auto check = checks_.find(at.service);
-  if (check == checks_.end()) return {503, "text/plain; charset=utf-8", "no such service\n"};
+  if (check == checks_.end()) {
+    return {503, "text/plain; charset=utf-8", "no such service\n"};
+  }
   return service_health(check->second, at.address.family(), health_, clock_());
 }
 

@@ -58,7 +58,9 @@ using prometheus::MetricType;
 /// Adds a metric by device; omits the metric if no device has a count.
 void add_by_device(std::vector<MetricFamily>& all, MetricFamily family,
                    const std::map<std::string, std::uint64_t>& counts) {
-  if (counts.empty()) return;
+  if (counts.empty()) {
+    return;
+  }
   for (const auto& [device, count] : counts) {
     ClientMetric metric;
     metric.label = {{"device", device}};

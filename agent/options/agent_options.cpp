@@ -54,10 +54,15 @@ std::string wrong_uplinks(const std::string& list) {
   auto words = split(list);
   const bool finds = std::ranges::find(words, found_devices) != words.end();
   for (auto& word : words) {
-    if (word == "!") return "'!' names no device";
-    if (!word.starts_with('!')) continue;
-    if (!finds)
+    if (word == "!") {
+      return "'!' names no device";
+    }
+    if (!word.starts_with('!')) {
+      continue;
+    }
+    if (!finds) {
       return fmt::format("'{}' leaves a device out of those that 'auto' finds; say auto, too", word);
+    }
     word.erase(0, 1);
   }
   return wrong_device(fmt::format("{}", fmt::join(words, ",")));

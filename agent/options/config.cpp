@@ -202,8 +202,12 @@ bool leaves_names_to_file(const CLI::Option& option) {
 void apply(CLI::App& agent, const OptionSetting& setting, AgentOptions& options) {
   auto* option = agent.get_option(setting.option);
   const bool counts = counts_beside_file(agent, setting.option);
-  if (counts && option->count() > 0 && !leaves_names_to_file(*option)) return;
-  if (counts && setting.option == "--kubeconfig") return;
+  if (counts && option->count() > 0 && !leaves_names_to_file(*option)) {
+    return;
+  }
+  if (counts && setting.option == "--kubeconfig") {
+    return;
+  }
   if (!counts && option->count() > 0) {
     options.remarks.push_back({LogLevel::warning, fmt::format("{} is ignored, as by kube-proxy: {} decides",
                                                               setting.option, options.config_file.path)});
@@ -223,11 +227,15 @@ ConfigRefusal take_config_file(CLI::App& agent, RawOptions& raw, std::optional<s
   auto& options = raw.agent;
   const auto& path = options.config_file.path;
   auto loaded = text ? load_config_text(path, std::move(*text)) : load_config_file(path);
-  if (auto* refusal = std::get_if<ConfigRefusal>(&loaded)) return std::move(*refusal);
+  if (auto* refusal = std::get_if<ConfigRefusal>(&loaded)) {
+    return std::move(*refusal);
+  }
   auto& config = std::get<LoadedConfig>(loaded);
   options.config_file.text = std::move(config.text);
   options.remarks = std::move(config.remarks);
-  for (const auto& setting : config.settings) apply(agent, setting, options);
+  for (const auto& setting : config.settings) {
+    apply(agent, setting, options);
+  }
   return {};
 }
 
@@ -249,9 +257,10 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
                                                                                 // reverse order
     if (auto& file = raw.agent.config_file; !file.path.empty()) {
       const auto refusal = take_config_file(*app.get_subcommands().front(), raw, std::move(config_text));
-      if (!refusal.empty())
+      if (!refusal.empty()) {
         return Finished{config_error_code(raw),
                         fmt::format("sluice: {}\n", refusal_text(refusal, "\nsluice: "))};
+      }
       file.arguments = arguments;
       file.host_name = host_name;
     }

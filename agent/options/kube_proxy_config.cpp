@@ -26,7 +26,9 @@ constexpr std::string_view kind = "KubeProxyConfiguration";
 template <class Number>
 std::optional<std::int64_t> whole_within(const json::value& value) {
   const auto fits = [](auto number) { return std::in_range<Number>(number); };
-  if (const auto* number = value.if_int64(); number != nullptr && fits(*number)) return *number;
+  if (const auto* number = value.if_int64(); number != nullptr && fits(*number)) {
+    return *number;
+  }
   if (const auto* number = value.if_uint64(); number != nullptr && fits(*number)) {
     return static_cast<std::int64_t>(*number);
   }
@@ -45,12 +47,16 @@ std::optional<ConfigValue> duration_value(const json::value& value) {
 }
 
 std::optional<ConfigValue> number_value(const json::value& value) {
-  if (!value.is_number()) return std::nullopt;
+  if (!value.is_number()) {
+    return std::nullopt;
+  }
   return ConfigValue(value.to_number<double>());
 }
 
 std::optional<ConfigValue> quantity_value(const json::value& value) {
-  if (const auto number = whole_within<std::int64_t>(value)) return ConfigValue(std::to_string(*number));
+  if (const auto number = whole_within<std::int64_t>(value)) {
+    return ConfigValue(std::to_string(*number));
+  }
   return text_value(value);
 }
 
@@ -86,7 +92,9 @@ std::optional<ConfigValue> texts_value(const ConfigNode& node) {
   std::vector<std::string> texts;
   for (const auto& element : node.children) {
     const auto* text = element.scalar.if_string();
-    if (text == nullptr) return std::nullopt;
+    if (text == nullptr) {
+      return std::nullopt;
+    }
     texts.emplace_back(*text);
   }
   return node.kind == ConfigNode::Kind::list ? std::optional<ConfigValue>(texts) : std::nullopt;
@@ -96,15 +104,21 @@ std::optional<ConfigValue> booleans_value(const ConfigNode& node) {
   std::map<std::string, bool> booleans;
   for (const auto& member : node.children) {
     const auto* boolean = member.scalar.if_bool();
-    if (boolean == nullptr) return std::nullopt;
+    if (boolean == nullptr) {
+      return std::nullopt;
+    }
     booleans[member.name] = *boolean;
   }
   return node.kind == ConfigNode::Kind::mapping ? std::optional<ConfigValue>(booleans) : std::nullopt;
 }
 
 std::optional<ConfigValue> value_of(FieldType type, const ConfigNode& node) {
-  if (type == FieldType::texts) return texts_value(node);
-  if (type == FieldType::booleans) return booleans_value(node);
+  if (type == FieldType::texts) {
+    return texts_value(node);
+  }
+  if (type == FieldType::booleans) {
+    return booleans_value(node);
+  }
   return node.kind == ConfigNode::Kind::scalar ? scalar_value(type, node.scalar) : std::nullopt;
 }
 
@@ -121,7 +135,9 @@ std::string found_text(const ConfigNode& node) {
   if (const auto* text = node.scalar.if_string()) {
     return fmt::format("'{}'", std::string_view(*text).substr(0, 80));
   }
-  if (const auto* boolean = node.scalar.if_bool()) return *boolean ? "true" : "false";
+  if (const auto* boolean = node.scalar.if_bool()) {
+    return *boolean ? "true" : "false";
+  }
   return "a number out of its range or of another kind";
 }
 
@@ -138,7 +154,9 @@ class Reader {
   }
 
   std::variant<KubeProxyConfig, std::vector<ConfigProblem>> take() {
-    if (!errors_.empty()) return std::move(errors_);
+    if (!errors_.empty()) {
+      return std::move(errors_);
+    }
     return std::move(config_);
   }
 
@@ -187,7 +205,9 @@ class Reader {
   void field_at(const ConfigField& field, const ConfigNode& node) {
     const std::string path(field.path);
     config_.fields.erase(path);
-    if (node.is_null()) return;
+    if (node.is_null()) {
+      return;
+    }
     if (auto value = value_of(field.type, node)) {
       config_.fields[path] = {std::move(*value), node.line};
     } else {
@@ -227,7 +247,9 @@ std::optional<double> take_duration_part(std::string_view& text) {
   double number = 0;
   const auto* end = text.data() + digits;
   const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (digits == 0 || error != std::errc{} || rest != end) return std::nullopt;
+  if (digits == 0 || error != std::errc{} || rest != end) {
+    return std::nullopt;
+  }
   text.remove_prefix(digits);
   for (const auto& unit : duration_units) {
     if (text.starts_with(unit.name)) {
@@ -243,20 +265,27 @@ std::optional<ConfigValue> number_from(std::string_view text) {
   Number number{};
   const auto* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc{} || rest != end) return std::nullopt;
-  if constexpr (std::is_floating_point_v<Number>)
+  if (text.empty() || error != std::errc{} || rest != end) {
+    return std::nullopt;
+  }
+  if constexpr (std::is_floating_point_v<Number>) {
     return ConfigValue(double{number});
-  else
+  } else {
     return ConfigValue(std::int64_t{number});
+  }
 }
 
 /// Accepts the same texts as strconv.ParseBool.
 std::optional<ConfigValue> boolean_from(std::string_view text) {
   for (const std::string_view yes : {"1", "t", "T", "true", "TRUE", "True"}) {
-    if (text == yes) return ConfigValue(true);
+    if (text == yes) {
+      return ConfigValue(true);
+    }
   }
   for (const std::string_view no : {"0", "f", "F", "false", "FALSE", "False"}) {
-    if (text == no) return ConfigValue(false);
+    if (text == no) {
+      return ConfigValue(false);
+    }
   }
   return std::nullopt;
 }
@@ -268,7 +297,9 @@ std::optional<ConfigValue> booleans_from(std::string_view text) {
     const auto boolean = equals == std::string::npos
                              ? std::nullopt
                              : boolean_from(boost::algorithm::trim_copy(piece.substr(equals + 1)));
-    if (!boolean) return std::nullopt;
+    if (!boolean) {
+      return std::nullopt;
+    }
     booleans[boost::algorithm::trim_copy(piece.substr(0, equals))] = std::get<bool>(*boolean);
   }
   return ConfigValue(booleans);
@@ -278,8 +309,12 @@ std::optional<ConfigValue> booleans_from(std::string_view text) {
 
 std::string problem_text(std::string_view file, const ConfigProblem& problem) {
   auto text = std::string(file);
-  if (problem.line > 0) text += fmt::format(":{}", problem.line);
-  if (problem.field.empty()) return fmt::format("{} {}", text, problem.reason);
+  if (problem.line > 0) {
+    text += fmt::format(":{}", problem.line);
+  }
+  if (problem.field.empty()) {
+    return fmt::format("{} {}", text, problem.reason);
+  }
   return fmt::format("{}: {} {}", text, problem.field, problem.reason);
 }
 
@@ -295,16 +330,26 @@ std::variant<KubeProxyConfig, std::vector<ConfigProblem>> read_kube_proxy_config
 
 std::optional<std::int64_t> parse_go_duration(std::string_view text) {
   const bool negative = text.starts_with('-');
-  if (negative || text.starts_with('+')) text.remove_prefix(1);
-  if (text == "0") return 0;
-  if (text.empty()) return std::nullopt;
+  if (negative || text.starts_with('+')) {
+    text.remove_prefix(1);
+  }
+  if (text == "0") {
+    return 0;
+  }
+  if (text.empty()) {
+    return std::nullopt;
+  }
   double sum = 0;
   while (!text.empty()) {
     const auto part = take_duration_part(text);
-    if (!part) return std::nullopt;
+    if (!part) {
+      return std::nullopt;
+    }
     sum += *part;
   }
-  if (sum >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+  if (sum >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) {
+    return std::nullopt;
+  }
   const auto nanoseconds = static_cast<std::int64_t>(std::llround(sum));
   return negative ? -nanoseconds : nanoseconds;
 }

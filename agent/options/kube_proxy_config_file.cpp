@@ -13,7 +13,9 @@ namespace {
 
 ConfigRefusal refusal_of(std::string_view path, const std::vector<ConfigProblem>& problems) {
   ConfigRefusal refusal;
-  for (const auto& problem : problems) refusal.push_back(problem_text(path, problem));
+  for (const auto& problem : problems) {
+    refusal.push_back(problem_text(path, problem));
+  }
   return refusal;
 }
 
@@ -62,7 +64,9 @@ std::variant<LoadedConfig, ConfigRefusal> load_config_text(std::string_view path
 
 std::variant<LoadedConfig, ConfigRefusal> load_config_file(const std::string& path) {
   auto text = read_config_file(path);
-  if (auto* refusal = std::get_if<ConfigRefusal>(&text)) return std::move(*refusal);
+  if (auto* refusal = std::get_if<ConfigRefusal>(&text)) {
+    return std::move(*refusal);
+  }
   return load_config_text(path, std::move(std::get<std::string>(text)));
 }
 

@@ -55,7 +55,9 @@ bool is_zero(const ConfigValue& value) {
 class Mapper {
  public:
   explicit Mapper(const KubeProxyConfig& config) : config_(config), mode_(text("mode")) {
-    if (mode_.empty()) mode_ = "iptables";
+    if (mode_.empty()) {
+      mode_ = "iptables";
+    }
   }
 
   std::variant<MappedConfig, std::vector<ConfigProblem>> map() {
@@ -71,8 +73,12 @@ class Mapper {
     ipvs();
     periods();
     process();
-    for (const auto& field : kube_proxy_fields()) remark_on(field);
-    if (!errors_.empty()) return std::move(errors_);
+    for (const auto& field : kube_proxy_fields()) {
+      remark_on(field);
+    }
+    if (!errors_.empty()) {
+      return std::move(errors_);
+    }
     return std::move(mapped_);
   }
 
@@ -94,7 +100,9 @@ class Mapper {
   }
   /// A whole number or a duration; kube-proxy's default if absent.
   [[nodiscard]] std::int64_t number(std::string_view path) const {
-    if (const auto* value = find<std::int64_t>(path)) return *value;
+    if (const auto* value = find<std::int64_t>(path)) {
+      return *value;
+    }
     const auto* field = find_field(path);
     const auto default_value =
         parse_flag_value(field->type, field->default_value.empty() ? "0" : field->default_value);
@@ -103,7 +111,9 @@ class Mapper {
   /// Likewise for fields in which kube-proxy treats 0 as absent.
   [[nodiscard]] std::int64_t number_or_default(std::string_view path) const {
     const auto* value = find<std::int64_t>(path);
-    if (value != nullptr && *value != 0) return *value;
+    if (value != nullptr && *value != 0) {
+      return *value;
+    }
     const auto* field = find_field(path);
     return std::get<std::int64_t>(
         *parse_flag_value(field->type, field->default_value.empty() ? "0" : field->default_value));
@@ -121,7 +131,9 @@ class Mapper {
   }
   void refuse(std::string_view path, std::string reason) { errors_.push_back(at(path, std::move(reason))); }
   void refuse_unless(bool good, std::string_view path, std::string_view rule) {
-    if (!good) refuse(path, fmt::format("is out of range: {}", rule));
+    if (!good) {
+      refuse(path, fmt::format("is out of range: {}", rule));
+    }
   }
   void remark(FieldRemark::Level level, std::string_view path, std::string reason) {
     mapped_.remarks.push_back({level, at(path, std::move(reason))});
@@ -145,8 +157,12 @@ class Mapper {
     const auto* given = find<std::map<std::string, bool>>("featureGates");
     auto gates = given != nullptr ? *given : std::map<std::string, bool>();
     const auto external_ips = gates.extract("AllowServiceExternalIPs");
-    if (!external_ips.empty() && !external_ips.mapped()) set("--external-ips", std::string("none"));
-    if (gates.empty()) return;
+    if (!external_ips.empty() && !external_ips.mapped()) {
+      set("--external-ips", std::string("none"));
+    }
+    if (gates.empty()) {
+      return;
+    }
     remark(FieldRemark::Level::info, "featureGates",
            fmt::format("is without effect for {}: only AllowServiceExternalIPs has one here",
                        fmt::join(std::views::keys(gates), ",")));
@@ -255,9 +271,15 @@ class Mapper {
       }
     }
     auto list = given;
-    if (list.empty()) list = {mode_ == "nftables" ? "primary" : "all"};
-    if (keywords.contains("all")) list = {"all"};
-    if (mode_ == "iptables" && !boolean("iptables.localhostNodePorts", true)) list = not_on_loopback(list);
+    if (list.empty()) {
+      list = {mode_ == "nftables" ? "primary" : "all"};
+    }
+    if (keywords.contains("all")) {
+      list = {"all"};
+    }
+    if (mode_ == "iptables" && !boolean("iptables.localhostNodePorts", true)) {
+      list = not_on_loopback(list);
+    }
     set("--node-port-addresses", joined(list));
   }
 
@@ -279,7 +301,9 @@ class Mapper {
     // A list without a range of a family means all addresses of that family.
     const bool has_ipv4 = std::ranges::any_of(
         rest, [](const auto& each) { return each == "primary" || is_ipv4(*k8s::Prefix::parse(each)); });
-    if (has_ipv4) return rest;
+    if (has_ipv4) {
+      return rest;
+    }
     if (limits_ipv4) {
       rest.emplace_back("255.255.255.255/32");  // no host has this address
     } else {
@@ -316,13 +340,17 @@ class Mapper {
   }
 
   void ipvs() {
-    if (mode_ != "ipvs") return;
+    if (mode_ != "ipvs") {
+      return;
+    }
     ipvs_scheduler();
     ipvs_timeout("ipvs.tcpTimeout", {"--tcp-established-timeout"});
     ipvs_timeout("ipvs.tcpFinTimeout", {"--tcp-closing-timeout"});
     ipvs_timeout("ipvs.udpTimeout", {"--udp-timeout", "--udp-stream-timeout"});
     for (const auto& each : texts("ipvs.excludeCIDRs")) {
-      if (!k8s::Prefix::parse(each)) refuse("ipvs.excludeCIDRs", fmt::format("has '{}'; write CIDRs", each));
+      if (!k8s::Prefix::parse(each)) {
+        refuse("ipvs.excludeCIDRs", fmt::format("has '{}'; write CIDRs", each));
+      }
     }
   }
 
@@ -344,15 +372,21 @@ class Mapper {
   void ipvs_timeout(std::string_view path, std::initializer_list<const char*> options) {
     const auto timeout = number(path);
     refuse_unless(timeout >= 0, path, "at least 0");
-    if (timeout <= 0) return;
+    if (timeout <= 0) {
+      return;
+    }
     const auto seconds = std::clamp<std::int64_t>(timeout / second, 1, max_seconds);
-    for (const auto* option : options) set(option, fmt::format("{}s", seconds));
+    for (const auto* option : options) {
+      set(option, fmt::format("{}s", seconds));
+    }
   }
 
   void periods() {
     const auto sync = mode_ + ".syncPeriod";
     const auto min_sync = mode_ + ".minSyncPeriod";
-    if (find_field(sync) == nullptr) return;
+    if (find_field(sync) == nullptr) {
+      return;
+    }
     refuse_unless(number_or_default(sync) > 0, sync, "more than 0");
     refuse_unless(number_or_default(min_sync) >= 0, min_sync, "at least 0");
     refuse_unless(number_or_default(min_sync) <= number_or_default(sync), min_sync, "at most syncPeriod");
@@ -371,8 +405,9 @@ class Mapper {
   /// section.
   [[nodiscard]] bool is_of_other_mode(std::string_view path) const {
     const auto section = path.substr(0, path.find('.'));
-    if (section == mode_ || std::ranges::find(mode_sections, section) == std::end(mode_sections))
+    if (section == mode_ || std::ranges::find(mode_sections, section) == std::end(mode_sections)) {
       return false;
+    }
     return !(mode_ == "ipvs" && path.starts_with("iptables.masquerade"));
   }
 

@@ -62,7 +62,9 @@ class TreeBuilder {
 
   /// The node for the value that begins now. Open nodes do not move: only the last child of each grows.
   ConfigNode& next() {
-    if (open_.empty()) return root_;
+    if (open_.empty()) {
+      return root_;
+    }
     auto& parent = *open_.back();
     return parent.kind == ConfigNode::Kind::mapping ? parent.children.back() : parent.children.emplace_back();
   }

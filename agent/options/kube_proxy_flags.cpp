@@ -132,23 +132,31 @@ class CallParser {
 
   std::variant<ParsedCall, Finished> parse() {
     while (at_ < arguments_.size()) {
-      if (auto wrong = take(arguments_[at_++])) return std::move(*wrong);
+      if (auto wrong = take(arguments_[at_++])) {
+        return std::move(*wrong);
+      }
     }
     return std::move(call_);
   }
 
  private:
   std::optional<Finished> take(const std::string& argument) {
-    if (argument.empty()) return std::nullopt;
+    if (argument.empty()) {
+      return std::nullopt;
+    }
     auto [name, value] = split_argument(argument);
     const auto* flag = find_flag(name);
     if (flag == nullptr) {
       call_.rest.push_back(argument);
       return std::nullopt;
     }
-    if (!value && is_switch(*flag)) value = "true";
+    if (!value && is_switch(*flag)) {
+      value = "true";
+    }
     if (!value) {
-      if (at_ == arguments_.size()) return mistake(fmt::format("--{} needs a value", name));
+      if (at_ == arguments_.size()) {
+        return mistake(fmt::format("--{} needs a value", name));
+      }
       value = arguments_[at_++];
     }
     auto& kept = call_.flags[name];
@@ -157,18 +165,26 @@ class CallParser {
   }
 
   static std::pair<std::string, std::optional<std::string>> split_argument(const std::string& argument) {
-    if (!argument.starts_with('-')) return {"", std::nullopt};
-    if (!argument.starts_with("--")) return split_short(argument);
+    if (!argument.starts_with('-')) {
+      return {"", std::nullopt};
+    }
+    if (!argument.starts_with("--")) {
+      return split_short(argument);
+    }
     const auto equals = argument.find('=');
     auto name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     std::ranges::replace(name, '_', '-');
-    if (equals == std::string::npos) return {name, std::nullopt};
+    if (equals == std::string::npos) {
+      return {name, std::nullopt};
+    }
     return {name, argument.substr(equals + 1)};
   }
 
   static std::pair<std::string, std::optional<std::string>> split_short(const std::string& argument) {
     const auto name = argument.starts_with("-v") ? "v" : argument == "-h" ? "help" : "";
-    if (argument.size() <= 2) return {name, std::nullopt};
+    if (argument.size() <= 2) {
+      return {name, std::nullopt};
+    }
     return {name, argument.substr(argument[2] == '=' ? 3 : 2)};
   }
 
@@ -179,7 +195,9 @@ class CallParser {
 
 /// As in docs/kube-proxy-config.md.
 std::string field_text(const ConfigField& field) {
-  if (field.use == FieldUse::no_effect) return fmt::format("without effect: {}", field.note);
+  if (field.use == FieldUse::no_effect) {
+    return fmt::format("without effect: {}", field.note);
+  }
   const auto* between = field.option.empty() || field.note.empty() ? "" : ": ";
   return fmt::format("{}{}{}", field.option, between, field.note);
 }
@@ -203,18 +221,24 @@ class Translator {
   Translator(const ParsedCall& call, std::string_view devices) : call_(call), devices_(devices) {}
 
   std::variant<TranslatedCall, Finished> translate() {
-    if (call_.is_on("help")) return Finished{0, help_text()};
+    if (call_.is_on("help")) {
+      return Finished{0, help_text()};
+    }
     if (call_.find("version") != nullptr && *call_.find("version") != "false") {
       return Finished{0, "sluice " SLUICE_VERSION " (called kube-proxy)\n"};
     }
     if (const auto* file = call_.find("write-config-to"); file != nullptr && !file->empty()) {
       return mistake("--write-config-to is not supported: take a file that kube-proxy wrote, or none");
     }
-    if (call_.is_on("cleanup")) return cleanup();
+    if (call_.is_on("cleanup")) {
+      return cleanup();
+    }
     add("agent");
     const auto* file = call_.find("config");
     auto wrong = file != nullptr && !file->empty() ? beside_file(*file) : without_file();
-    if (wrong) return std::move(*wrong);
+    if (wrong) {
+      return std::move(*wrong);
+    }
     finish();
     return std::move(translated_);
   }
@@ -238,15 +262,21 @@ class Translator {
     for (const auto& [name, text] : call_.flags) {
       const auto& flag = *find_flag(name);
       const auto* field = find_field(flag.field);
-      if (field == nullptr) continue;
+      if (field == nullptr) {
+        continue;
+      }
       if (beside && !counts_beside_file(flag)) {
         remark(LogLevel::warning, fmt::format("--{} is ignored, as by kube-proxy: --config decides", name));
         continue;
       }
       const auto value = parse_flag_value(field->type, text);
-      if (!value) return mistake(fmt::format("--{} is '{}'; write {}", name, text, type_text(field->type)));
+      if (!value) {
+        return mistake(fmt::format("--{} is '{}'; write {}", name, text, type_text(field->type)));
+      }
       config.fields[std::string(flag.field)] = {*value, 0};
-      if (!flag.second_field.empty()) config.fields[std::string(flag.second_field)] = {*value, 0};
+      if (!flag.second_field.empty()) {
+        config.fields[std::string(flag.second_field)] = {*value, 0};
+      }
     }
     return std::nullopt;
   }
@@ -271,7 +301,9 @@ class Translator {
     KubeProxyConfig config;
     std::vector<OptionSetting> settings;
     auto wrong = read_flags(config, true);
-    if (!wrong) wrong = map(config, settings);
+    if (!wrong) {
+      wrong = map(config, settings);
+    }
     const auto given = [&](const OptionSetting& setting) {
       return setting.option == "--node" ||
              (setting.option == "--log-level" && config.fields.contains("logging.verbosity")) ||
@@ -286,9 +318,15 @@ class Translator {
     KubeProxyConfig config;
     std::vector<OptionSetting> settings;
     auto wrong = read_flags(config, false);
-    if (!wrong) wrong = take_port("healthz-port", "healthzBindAddress", "--health", config);
-    if (!wrong) wrong = take_port("metrics-port", "metricsBindAddress", "--metrics", config);
-    if (!wrong) wrong = map(config, settings);
+    if (!wrong) {
+      wrong = take_port("healthz-port", "healthzBindAddress", "--health", config);
+    }
+    if (!wrong) {
+      wrong = take_port("metrics-port", "metricsBindAddress", "--metrics", config);
+    }
+    if (!wrong) {
+      wrong = map(config, settings);
+    }
     add_settings(settings);
     return wrong;
   }
@@ -297,9 +335,13 @@ class Translator {
   std::optional<Finished> take_port(std::string_view flag, const char* field, const char* option,
                                     KubeProxyConfig& config) {
     const auto* text = call_.find(flag);
-    if (text == nullptr) return std::nullopt;
+    if (text == nullptr) {
+      return std::nullopt;
+    }
     const auto port = parse_flag_value(FieldType::int32, *text);
-    if (!port) return mistake(fmt::format("--{} is '{}'; write a port, or 0", flag, *text));
+    if (!port) {
+      return mistake(fmt::format("--{} is '{}'; write a port, or 0", flag, *text));
+    }
     const auto number = std::get<std::int64_t>(*port);
     if (number == 0) {
       add(fmt::format("{}=off", option));
@@ -307,16 +349,22 @@ class Translator {
       return std::nullopt;
     }
     const auto found = config.fields.find(std::string_view(field));
-    if (found == config.fields.end()) return std::nullopt;
+    if (found == config.fields.end()) {
+      return std::nullopt;
+    }
     auto& address = std::get<std::string>(found->second.value);
-    if (k8s::Address::parse(address)) address = k8s::host_port(address, fmt::format("{}", number));
+    if (k8s::Address::parse(address)) {
+      address = k8s::host_port(address, fmt::format("{}", number));
+    }
     return std::nullopt;
   }
 
   void add_settings(const std::vector<OptionSetting>& settings) {
     for (const auto& [option, value] : settings) {
       const bool taken = call_.rest_has(option) || std::ranges::find(off_, option) != off_.end();
-      if (!taken && !value.empty()) add(fmt::format("{}={}", option, value));
+      if (!taken && !value.empty()) {
+        add(fmt::format("{}={}", option, value));
+      }
     }
   }
 
@@ -324,10 +372,15 @@ class Translator {
     if (const auto* master = call_.find("master"); master != nullptr && !master->empty()) {
       add("--api-server=" + *master);
     }
-    if (call_.find("vmodule") != nullptr)
+    if (call_.find("vmodule") != nullptr) {
       remark(LogLevel::info, "--vmodule is without effect: there is one level for all");
-    if (call_.is_on("init-only")) add("--init-only");
-    if (!devices_.empty() && !call_.rest_has("--devices")) add(fmt::format("--devices={}", devices_));
+    }
+    if (call_.is_on("init-only")) {
+      add("--init-only");
+    }
+    if (!devices_.empty() && !call_.rest_has("--devices")) {
+      add(fmt::format("--devices={}", devices_));
+    }
     const auto names_pods = [](const auto& argument) { return argument.starts_with("--pod-devices="); };
     if (!call_.rest_has("--pod-devices") && std::ranges::none_of(translated_.arguments, names_pods)) {
       add(fmt::format("--pod-devices={}", found_devices));
@@ -356,7 +409,9 @@ bool is_kube_proxy_name(std::string_view called) {
 std::variant<TranslatedCall, Finished> translate_kube_proxy_call(const std::vector<std::string>& arguments,
                                                                  std::string_view devices) {
   const auto parsed = CallParser(arguments).parse();
-  if (const auto* finished = std::get_if<Finished>(&parsed)) return *finished;
+  if (const auto* finished = std::get_if<Finished>(&parsed)) {
+    return *finished;
+  }
   return Translator(std::get<ParsedCall>(parsed), devices).translate();
 }
 
@@ -364,7 +419,9 @@ std::variant<Options, Finished> parse_kube_proxy_command_line(const std::vector<
                                                               std::string_view host_name,
                                                               std::string_view devices) {
   auto translated = translate_kube_proxy_call(arguments, devices);
-  if (auto* finished = std::get_if<Finished>(&translated)) return std::move(*finished);
+  if (auto* finished = std::get_if<Finished>(&translated)) {
+    return std::move(*finished);
+  }
   auto& call = std::get<TranslatedCall>(translated);
   auto parsed = parse_command_line(std::move(call.arguments), host_name);
   if (auto* options = std::get_if<Options>(&parsed)) {

@@ -154,7 +154,9 @@ bool is_label_value(std::string_view text) {
 
 bool is_taint_key(std::string_view text) {
   const auto slash = text.find('/');
-  if (slash == std::string_view::npos) return is_label_value(text);
+  if (slash == std::string_view::npos) {
+    return is_label_value(text);
+  }
   const auto prefix = text.substr(0, slash);
   const auto part = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.';

@@ -55,7 +55,9 @@ void convert_devices(const std::string& words, AgentOptions& options) {
 
 void convert_pod_devices(const std::string& words, AgentOptions& options) {
   options.pod_devices = words == no_devices ? std::vector<std::string>{} : split(words);
-  if (std::erase(options.pod_devices, found_devices) > 0) options.pod_discovery = Discovery::automatic;
+  if (std::erase(options.pod_devices, found_devices) > 0) {
+    options.pod_discovery = Discovery::automatic;
+  }
 }
 
 }  // namespace

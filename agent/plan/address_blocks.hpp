@@ -18,7 +18,9 @@ class AddressBlocks {
   /// Removes an address that was added before.
   void remove(const k8s::Address& address) {
     const auto found = blocks_.find(block(address));
-    if (--found->second == 0) blocks_.erase(found);
+    if (--found->second == 0) {
+      blocks_.erase(found);
+    }
   }
 
   [[nodiscard]] bool may_have(const k8s::Address& address) const { return blocks_.contains(block(address)); }

@@ -14,7 +14,9 @@ void Members::add(unsigned weight) noexcept {
   count += weight > 0 ? 1 : 0;
   weights += weight;
   const unsigned other = weight > 0 ? weight : divisor;
-  if (other != divisor) divisor = std::gcd(divisor, other);
+  if (other != divisor) {
+    divisor = std::gcd(divisor, other);
+  }
 }
 
 void Members::add(const Members& others) noexcept {
@@ -29,7 +31,9 @@ void BackendChunk::Set::add(std::size_t at, unsigned weight) {
 }
 
 BackendChunk::BackendChunk(std::vector<BackendPlan> backends) : backends_(std::move(backends)) {
-  if (backends_.size() > max_size) throw std::length_error("too many backends for a chunk");
+  if (backends_.size() > max_size) {
+    throw std::length_error("too many backends for a chunk");
+  }
   for (std::size_t at = 0; at < backends_.size(); ++at) {
     const BackendPlan& backend = backends_[at];
     cluster_.add(at, backend.in_cluster ? backend.weight : 0);
@@ -47,12 +51,16 @@ BackendList::BackendList(std::span<const BackendPlan> backends) : size_(backends
 
 BackendList::BackendList(Chunks chunks) : chunks_(std::move(chunks)) {
   std::erase_if(chunks_, [](const auto& chunk) { return chunk->size() == 0; });
-  for (const auto& chunk : chunks_) size_ += chunk->size();
+  for (const auto& chunk : chunks_) {
+    size_ += chunk->size();
+  }
 }
 
 Members BackendList::members(lb_scope scope) const noexcept {
   Members members;
-  for (const auto& chunk : chunks_) members.add(chunk->members(scope));
+  for (const auto& chunk : chunks_) {
+    members.add(chunk->members(scope));
+  }
   return members;
 }
 
@@ -79,7 +87,9 @@ BackendList BackendList::joined(const BackendList& front, const Iterator& front_
 }
 
 bool BackendList::operator==(const BackendList& other) const {
-  if (size_ != other.size_) return false;
+  if (size_ != other.size_) {
+    return false;
+  }
   auto left = begin();
   auto right = other.begin();
   while (left != end()) {

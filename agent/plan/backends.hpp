@@ -116,7 +116,9 @@ class BackendList::Iterator {
   reference operator*() const noexcept { return (*chunk_)->backends()[at_]; }
   pointer operator->() const noexcept { return &**this; }
   Iterator& operator++() noexcept {
-    if (++at_ == (*chunk_)->size()) skip_chunk();
+    if (++at_ == (*chunk_)->size()) {
+      skip_chunk();
+    }
     return *this;
   }
   Iterator operator++(int) noexcept {

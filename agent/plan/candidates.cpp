@@ -38,9 +38,13 @@ struct Keyed {
 std::vector<Keyed> in_order(const std::vector<Candidate>& candidates) {
   std::vector<Keyed> sorted;
   sorted.reserve(candidates.size());
-  for (const auto& candidate : candidates) sorted.push_back({key_of(candidate), &candidate});
+  for (const auto& candidate : candidates) {
+    sorted.push_back({key_of(candidate), &candidate});
+  }
   std::ranges::sort(sorted, [](const Keyed& left, const Keyed& right) {
-    if (const auto order = left.key <=> right.key; order != 0) return order < 0;
+    if (const auto order = left.key <=> right.key; order != 0) {
+      return order < 0;
+    }
     return std::pair(conflict_order(*left.candidate), left.candidate) <
            std::pair(conflict_order(*right.candidate), right.candidate);
   });
@@ -50,7 +54,9 @@ std::vector<Keyed> in_order(const std::vector<Candidate>& candidates) {
 std::vector<Candidate> all_of(const std::vector<Keyed>& sorted) {
   std::vector<Candidate> candidates;
   candidates.reserve(sorted.size());
-  for (const Keyed& keyed : sorted) candidates.push_back(*keyed.candidate);
+  for (const Keyed& keyed : sorted) {
+    candidates.push_back(*keyed.candidate);
+  }
   return candidates;
 }
 
@@ -79,7 +85,9 @@ std::vector<Change> changes_of(std::span<const Keyed> gone, std::span<const Keye
     const bool stays = std::ranges::equal(
         change.gone, change.fresh,
         [](const Keyed& left, const Keyed& right) { return *left.candidate == *right.candidate; });
-    if (!stays) changes.push_back(change);
+    if (!stays) {
+      changes.push_back(change);
+    }
   }
   return changes;
 }
@@ -99,7 +107,9 @@ std::vector<Candidate> edited(const std::vector<Candidate>& candidates, std::spa
     result.insert(result.end(), from, to);
     const auto here = static_cast<std::ptrdiff_t>(result.size());
     for (from = to; from != candidates.end() && key_of(*from) == change.key; ++from) {
-      if (!goes(*from, change)) result.push_back(*from);
+      if (!goes(*from, change)) {
+        result.push_back(*from);
+      }
     }
     for (const Keyed& fresh : change.fresh) {
       const auto order = conflict_order(*fresh.candidate);
@@ -116,7 +126,9 @@ template <class Visit>
 void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
   const Candidate* last = nullptr;
   for (const auto& candidate : candidates) {
-    if (last == nullptr || !same_endpoint(*last, candidate)) visit(candidate);
+    if (last == nullptr || !same_endpoint(*last, candidate)) {
+      visit(candidate);
+    }
     last = &candidate;
   }
 }
@@ -136,7 +148,9 @@ std::vector<BackendPlan> backends_of(const std::vector<Candidate>& candidates, c
     const bool in_cluster = has_all(candidate.traits, sets.cluster);
     const bool in_local = has_all(candidate.traits, sets.local);
     const bool serving = has_all(candidate.traits, trait::serving);
-    if (!in_cluster && !in_local && !serving) return;
+    if (!in_cluster && !in_local && !serving) {
+      return;
+    }
     backends.emplace_back(candidate.address, candidate.port, locality(candidate), in_cluster, in_local,
                           serving, candidate.weight);
   });
@@ -160,7 +174,9 @@ class CandidateList::Editor {
 
   /// Adds candidates in as many blocks as needed; a few are added to the previous block.
   void add(std::vector<Candidate> candidates) {
-    if (candidates.empty()) return;
+    if (candidates.empty()) {
+      return;
+    }
     if (candidates.size() < few && !blocks_.empty()) {
       auto& before = blocks_.back().candidates;
       if (before.size() + candidates.size() <= max_block) {
@@ -169,13 +185,17 @@ class CandidateList::Editor {
         blocks_.pop_back();
       }
     }
-    if (candidates.size() <= max_block) return push(std::move(candidates));
+    if (candidates.size() <= max_block) {
+      return push(std::move(candidates));
+    }
     const auto parts = (candidates.size() + usual - 1) / usual;
     auto from = candidates.begin();
     for (std::size_t part = 1; part <= parts && from != candidates.end(); ++part) {
       const auto wanted = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() * part / parts);
       const auto to = between_endpoints(candidates, std::max(from, wanted));
-      if (from != to) push({from, to});
+      if (from != to) {
+        push({from, to});
+      }
       from = to;
     }
   }
@@ -184,7 +204,9 @@ class CandidateList::Editor {
   using Position = std::vector<Candidate>::iterator;
 
   static Position between_endpoints(std::vector<Candidate>& candidates, Position at) {
-    while (at != candidates.begin() && at != candidates.end() && same_endpoint(*(at - 1), *at)) ++at;
+    while (at != candidates.begin() && at != candidates.end() && same_endpoint(*(at - 1), *at)) {
+      ++at;
+    }
     return at;
   }
 
@@ -199,10 +221,14 @@ class CandidateList::Editor {
 
 void CandidateList::update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh) {
   const auto coming = in_order(fresh);
-  if (blocks_.empty()) return Editor(blocks_).add(all_of(coming));
+  if (blocks_.empty()) {
+    return Editor(blocks_).add(all_of(coming));
+  }
   const auto going = in_order(gone);
   const auto changed = changes_of(going, coming);
-  if (changed.empty()) return;
+  if (changed.empty()) {
+    return;
+  }
   auto before = std::exchange(blocks_, {});
   blocks_.reserve(before.size() + 1);
   Editor editor(blocks_);
@@ -222,7 +248,9 @@ void CandidateList::update(const std::vector<Candidate>& gone, const std::vector
 
 EndpointCounts CandidateList::counts() const noexcept {
   EndpointCounts counts;
-  for (const auto& block : blocks_) counts.add(block.counts);
+  for (const auto& block : blocks_) {
+    counts.add(block.counts);
+  }
   return counts;
 }
 

@@ -12,7 +12,9 @@ ConsistentBudget::Grant ConsistentBudget::grant(const std::vector<std::size_t>& 
                                                 std::size_t max_tables) {
   Grant granted;
   for (const std::size_t tables : tables_of_ports) {
-    if (tables > max_tables - granted.tables) break;
+    if (tables > max_tables - granted.tables) {
+      break;
+    }
     granted.tables += tables;
     ++granted.ports;
   }
@@ -42,7 +44,9 @@ std::set<std::string> ConsistentBudget::ask(const std::string& service, std::int
   before.erase(service);
   std::set<std::string> changed;
   for (const auto& [name, ports] : before) {
-    if (granted(name) != ports) changed.insert(name);
+    if (granted(name) != ports) {
+      changed.insert(name);
+    }
   }
   return changed;
 }
@@ -53,8 +57,12 @@ void ConsistentBudget::withdraw(const Rank& rank, Before& before) {
     served_ -= at->second.max.tables;
   } else {
     remove_short(at);
-    if (from_the_rest_.erase(rank) > 0) set_granted(at, 0, before);
-    if (at == first_short_) ++first_short_;
+    if (from_the_rest_.erase(rank) > 0) {
+      set_granted(at, 0, before);
+    }
+    if (at == first_short_) {
+      ++first_short_;
+    }
   }
   asks_.erase(at);
 }
@@ -93,17 +101,25 @@ void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
 /// The first request that is not fully granted gets as many ports as fit. The rest is smaller than its next
 /// port needs, so few others get a part of it.
 void ConsistentBudget::grant_rest(Before& before, WorkBudget& work) {
-  for (const auto& rank : std::exchange(from_the_rest_, {})) set_granted(asks_.find(rank), 0, before);
+  for (const auto& rank : std::exchange(from_the_rest_, {})) {
+    set_granted(asks_.find(rank), 0, before);
+  }
   std::size_t left = tables_ - served_;
   Rank after{std::numeric_limits<std::int64_t>::min(), ""};
   while (left > 0) {
     const Rank* next = nullptr;
     for (const auto& [tables, ranks] : short_) {
-      if (tables > left) break;
+      if (tables > left) {
+        break;
+      }
       const auto found = ranks.upper_bound(after);
-      if (found != ranks.end() && (next == nullptr || *found < *next)) next = &*found;
+      if (found != ranks.end() && (next == nullptr || *found < *next)) {
+        next = &*found;
+      }
     }
-    if (next == nullptr) return;
+    if (next == nullptr) {
+      return;
+    }
     const auto at = asks_.find(*next);
     const auto given = grant(at->second.tables_of_ports, std::min(left, share()));
     set_granted(at, given.ports, before);
@@ -121,7 +137,9 @@ void ConsistentBudget::set_granted(Asks::iterator at, std::size_t ports, Before&
 void ConsistentBudget::remove_short(Asks::iterator at) {
   const auto same = short_.find(at->second.tables_of_ports.front());
   same->second.erase(at->first);
-  if (same->second.empty()) short_.erase(same);
+  if (same->second.empty()) {
+    short_.erase(same);
+  }
 }
 
 std::size_t ConsistentBudget::granted(const std::string& service) const {

@@ -22,10 +22,18 @@ constexpr std::uint32_t bits_per_symbol = 5;
 
 /// Maps the characters of address texts to numbers in byte order; 0 is the end of the text.
 constexpr std::uint64_t symbol(char character) {
-  if (character == '.') return 1;
-  if (character >= '0' && character <= '9') return static_cast<std::uint64_t>(character - '0') + 2;
-  if (character == ':') return 12;
-  if (character == ']') return 13;
+  if (character == '.') {
+    return 1;
+  }
+  if (character >= '0' && character <= '9') {
+    return static_cast<std::uint64_t>(character - '0') + 2;
+  }
+  if (character == ':') {
+    return 12;
+  }
+  if (character == ']') {
+    return 13;
+  }
   return static_cast<std::uint64_t>(character - 'a') + 14;
 }
 
@@ -40,8 +48,12 @@ Run longest_zeros(const std::array<unsigned, 8>& groups) {
   Run best;
   for (std::size_t first = 0; first < groups.size(); ++first) {
     std::size_t end = first;
-    while (end < groups.size() && groups.at(end) == 0) ++end;
-    if (end - first > best.length) best = {first, end - first};
+    while (end < groups.size() && groups.at(end) == 0) {
+      ++end;
+    }
+    if (end - first > best.length) {
+      best = {first, end - first};
+    }
     first = std::max(first, end);
   }
   return best;
@@ -61,12 +73,16 @@ class Packer {
   void push_number(unsigned number, int base) {
     std::array<char, 8> digits{};
     const auto* end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
-    for (const char* digit = digits.data(); digit != end; ++digit) push(*digit);
+    for (const char* digit = digits.data(); digit != end; ++digit) {
+      push(*digit);
+    }
   }
 
   void push_dotted(const k8s::Address& address) {
     for (std::size_t byte = 12; byte < 16; ++byte) {
-      if (byte > 12) push('.');
+      if (byte > 12) {
+        push('.');
+      }
       push_number(address.bytes.at(byte), 10);
     }
   }
@@ -79,12 +95,20 @@ class Packer {
     }
     const Run zeros = longest_zeros(groups);
     for (std::size_t group = 0; group < groups.size(); ++group) {
-      if (group == zeros.first) push(':');
-      if (group >= zeros.first && group < zeros.end()) continue;
-      if (group > 0) push(':');
+      if (group == zeros.first) {
+        push(':');
+      }
+      if (group >= zeros.first && group < zeros.end()) {
+        continue;
+      }
+      if (group > 0) {
+        push(':');
+      }
       push_number(groups.at(group), 16);
     }
-    if (zeros.end() == groups.size()) push(':');
+    if (zeros.end() == groups.size()) {
+      push(':');
+    }
   }
 
  private:
@@ -156,14 +180,18 @@ class CompactSlice::Builder {
   std::uint32_t string(const std::string& text) {
     const auto [index, is_new] =
         strings_.try_emplace(text, static_cast<std::uint32_t>(slice_.strings_.size()));
-    if (is_new) slice_.strings_.push_back(text);
+    if (is_new) {
+      slice_.strings_.push_back(text);
+    }
     return index->second;
   }
 
   std::vector<std::uint32_t> strings(const std::vector<std::string>& texts) {
     std::vector<std::uint32_t> addresses;
     addresses.reserve(texts.size());
-    for (const auto& text : texts) addresses.push_back(string(text));
+    for (const auto& text : texts) {
+      addresses.push_back(string(text));
+    }
     return addresses;
   }
 
@@ -181,7 +209,9 @@ class CompactSlice::Builder {
   std::uint32_t profile(const Profile& profile) {
     const auto [index, is_new] =
         profiles_.try_emplace(profile, static_cast<std::uint32_t>(slice_.profiles_.size()));
-    if (is_new) slice_.profiles_.push_back(profile);
+    if (is_new) {
+      slice_.profiles_.push_back(profile);
+    }
     return index->second;
   }
 
@@ -196,7 +226,9 @@ CompactSlice::CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<cons
   Builder builder(*this);
   endpoints_.reserve(slice.endpoints.size());
   for (const auto& endpoint : slice.endpoints) {
-    if (endpoint.address.family() == family_ && can_matter(endpoint)) builder.add(endpoint);
+    if (endpoint.address.family() == family_ && can_matter(endpoint)) {
+      builder.add(endpoint);
+    }
   }
   strings_.shrink_to_fit();
   lists_.shrink_to_fit();
@@ -206,15 +238,23 @@ CompactSlice::CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<cons
 
 std::string CompactSlice::append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
                                  std::vector<Candidate>& candidates) const {
-  if (static_cast<int>(family_) != static_cast<int>(key.family)) return {};
+  if (static_cast<int>(family_) != static_cast<int>(key.family)) {
+    return {};
+  }
   std::string first;
   std::size_t skipped = 0;
   for (const auto& port : ports_) {
-    if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) continue;
-    if (port.port == 0) continue;
+    if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) {
+      continue;
+    }
+    if (port.port == 0) {
+      continue;
+    }
     for (const auto& endpoint : endpoints_) {
       if (of(endpoint).conditions != 0 && is_service(endpoint, port, view)) {
-        if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
+        if (skipped++ == 0) {
+          first = maps::socket_text(endpoint.address.bytes, port.port);
+        }
         continue;
       }
       const Traits seen = traits(endpoint, view);
@@ -222,7 +262,9 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
           {endpoint.address, port.port, weight_, reached_by(endpoint, seen, view), seen, name_.get()});
     }
   }
-  if (skipped == 0) return {};
+  if (skipped == 0) {
+    return {};
+  }
   return fmt::format("endpoint {} of slice {} is skipped{}: a service has that address", first, *name_,
                      skipped == 1 ? "" : fmt::format(", and {} more", skipped - 1));
 }
@@ -235,7 +277,9 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
 /// node's address although it is also the service's load-balancer address.
 bool CompactSlice::is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                               const Viewpoint& view) const {
-  if (view.frontends == nullptr) return false;
+  if (view.frontends == nullptr) {
+    return false;
+  }
   const Frontends::Key frontend{endpoint.address, port.port, static_cast<lb_protocol>(port.protocol)};
   switch (view.frontends->use_of(frontend, view.service)) {
     case Frontends::Use::cluster_ip:
@@ -256,8 +300,12 @@ bool CompactSlice::has_one_of(const std::vector<k8s::Address>& sorted) const {
 
 void CompactSlice::append_listening(std::vector<ListeningAddress>& addresses) const {
   for (const auto& port : ports_) {
-    if (port.protocol != k8s::Protocol::tcp) continue;
-    for (const auto& endpoint : endpoints_) addresses.push_back({endpoint.address, port.port});
+    if (port.protocol != k8s::Protocol::tcp) {
+      continue;
+    }
+    for (const auto& endpoint : endpoints_) {
+      addresses.push_back({endpoint.address, port.port});
+    }
   }
 }
 
@@ -274,8 +322,12 @@ bool CompactSlice::is_ready_endpoint(const CompactEndpoint& endpoint) const {
 Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& view) const {
   const Profile& profile = of(endpoint);
   Traits traits = condition_traits(profile) | hint_traits(profile, view.node);
-  if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;
-  if (strings_[profile.zone] == view.node.zone && profile.zone != 0) traits |= trait::same_zone;
+  if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) {
+    traits |= trait::local;
+  }
+  if (strings_[profile.zone] == view.node.zone && profile.zone != 0) {
+    traits |= trait::same_zone;
+  }
   return traits | key_traits(endpoint, view);
 }
 
@@ -294,32 +346,50 @@ Traits CompactSlice::condition_traits(const Profile& profile) const {
   const bool serving = (profile.conditions & is_serving) != 0;
   const bool ready = (profile.conditions & is_ready) != 0;
   Traits traits = (serving ? trait::serving : 0) | (terminating ? trait::terminating : 0);
-  if (weight_ == 0) return traits;
-  if (ready) return traits | trait::ready;
+  if (weight_ == 0) {
+    return traits;
+  }
+  if (ready) {
+    return traits | trait::ready;
+  }
   return serving && terminating ? traits | trait::draining : traits;
 }
 
 Traits CompactSlice::hint_traits(const Profile& profile, const NodeView& node) const {
   Traits traits = 0;
-  if (profile.hint_nodes != 0) traits |= trait::node_hint;
-  if (list_has(profile.hint_nodes, node.name)) traits |= trait::my_node_hint;
-  if (profile.hint_zones != 0) traits |= trait::zone_hint;
-  if (!node.zone.empty() && list_has(profile.hint_zones, node.zone)) traits |= trait::my_zone_hint;
+  if (profile.hint_nodes != 0) {
+    traits |= trait::node_hint;
+  }
+  if (list_has(profile.hint_nodes, node.name)) {
+    traits |= trait::my_node_hint;
+  }
+  if (profile.hint_zones != 0) {
+    traits |= trait::zone_hint;
+  }
+  if (!node.zone.empty() && list_has(profile.hint_zones, node.zone)) {
+    traits |= trait::my_zone_hint;
+  }
   return traits;
 }
 
 Traits CompactSlice::key_traits(const CompactEndpoint& endpoint, const Viewpoint& view) const {
   Traits traits = 0;
   for (std::size_t key = 0; key < std::min(view.topology_keys.size(), max_topology_keys); ++key) {
-    if (shares(endpoint, view.node, view.topology_keys[key])) traits |= topology_key_trait(key);
+    if (shares(endpoint, view.node, view.topology_keys[key])) {
+      traits |= topology_key_trait(key);
+    }
   }
   return traits;
 }
 
 bool CompactSlice::shares(const CompactEndpoint& endpoint, const NodeView& node,
                           std::string_view label) const {
-  if (label == k8s::any_topology) return true;
-  if (label == k8s::hostname_label) return endpoint.node != 0 && strings_[endpoint.node] == node.name;
+  if (label == k8s::any_topology) {
+    return true;
+  }
+  if (label == k8s::hostname_label) {
+    return endpoint.node != 0 && strings_[endpoint.node] == node.name;
+  }
   const std::string_view mine =
       label == k8s::zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
   return !mine.empty() && label_of(endpoint, node, label) == mine;
@@ -329,15 +399,22 @@ bool CompactSlice::shares(const CompactEndpoint& endpoint, const NodeView& node,
 std::string_view CompactSlice::label_of(const CompactEndpoint& endpoint, const NodeView& node,
                                         std::string_view label) const {
   const Profile& profile = of(endpoint);
-  if (label == k8s::zone_label && profile.zone != 0) return strings_[profile.zone];
+  if (label == k8s::zone_label && profile.zone != 0) {
+    return strings_[profile.zone];
+  }
   const auto labels = list(profile.labels);
   for (std::size_t i = 0; i + 1 < labels.size(); i += 2) {
-    if (strings_[labels[i]] == label) return strings_[labels[i + 1]];
+    if (strings_[labels[i]] == label) {
+      return strings_[labels[i + 1]];
+    }
   }
   const std::string& name = strings_[endpoint.node];
-  if (name.empty()) return {};
-  if (name == node.name)
+  if (name.empty()) {
+    return {};
+  }
+  if (name == node.name) {
     return label == k8s::zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
+  }
   const auto peer = node.peers.find(name);
   return peer == node.peers.end() ? std::string_view{} : find_label(peer->second, label);
 }

@@ -73,10 +73,14 @@ class CompactSlice {
   template <class Visit>
   void for_each_local_ready(std::string_view node, Visit visit) const {
     const auto at = std::ranges::find(strings_, node);
-    if (weight_ == 0 || node.empty() || at == strings_.end()) return;
+    if (weight_ == 0 || node.empty() || at == strings_.end()) {
+      return;
+    }
     const auto index = static_cast<std::uint32_t>(at - strings_.begin());
     for (const auto& endpoint : endpoints_) {
-      if (endpoint.node == index && is_ready_endpoint(endpoint)) visit(endpoint.address);
+      if (endpoint.node == index && is_ready_endpoint(endpoint)) {
+        visit(endpoint.address);
+      }
     }
   }
   [[nodiscard]] k8s::Family family() const noexcept { return family_; }
@@ -87,7 +91,9 @@ class CompactSlice {
   /// Calls `visit` with the address of each endpoint.
   template <class Visit>
   void for_each_address(Visit visit) const {
-    for (const auto& endpoint : endpoints_) visit(endpoint.address);
+    for (const auto& endpoint : endpoints_) {
+      visit(endpoint.address);
+    }
   }
   /// Appends the addresses and ports at which its endpoints listen for TCP.
   void append_listening(std::vector<ListeningAddress>& addresses) const;

@@ -56,8 +56,12 @@ bool Frontends::Stronger::operator()(const Claim& left, const Claim& right) cons
 
 /// The first difference of the order.
 const char* Frontends::why(const Claim& holder, const Claim& loser) noexcept {
-  if (holder.kind != loser.kind) return "its kind comes first";
-  if (holder.who == loser.who) return "its port comes first";
+  if (holder.kind != loser.kind) {
+    return "its kind comes first";
+  }
+  if (holder.who == loser.who) {
+    return "its port comes first";
+  }
   return holder.who->age != loser.who->age ? "it is older" : "it is as old, and its name comes first";
 }
 
@@ -72,11 +76,15 @@ std::optional<Frontends::Changes> Frontends::claim(const std::string& service, s
     claimant->renewal = renewal(*claimant, created, specs, work);
     count_cluster_ips(*claimant->renewal);
   }
-  if (!proceed(*claimant, work)) return std::nullopt;
+  if (!proceed(*claimant, work)) {
+    return std::nullopt;
+  }
   auto renewed = std::move(*claimant->renewal);
   claimant->renewal.reset();
   claimant->claims = std::move(renewed.claims);
-  if (claimant->claims.empty()) claimants_.erase(service);
+  if (claimant->claims.empty()) {
+    claimants_.erase(service);
+  }
   renewed.changes.touched.erase(service);
   return std::move(renewed.changes);
 }
@@ -113,7 +121,9 @@ Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t creat
 bool Frontends::proceed(Claimant& claimant, WorkBudget& work) {
   auto& renewal = *claimant.renewal;
   if (renewal.is_renamed) {
-    if (!take(claimant, renewal.removed, &Frontends::remove, work)) return false;
+    if (!take(claimant, renewal.removed, &Frontends::remove, work)) {
+      return false;
+    }
     claimant.age = renewal.age;
     claimant.ports = std::move(renewal.ports);
     renewal.is_renamed = false;
@@ -131,7 +141,9 @@ bool Frontends::take(Claimant& claimant, Part& part, Step step, WorkBudget& work
 }
 
 void Frontends::note(const OwnClaim& own, Changes& changes) {
-  if (own.kind == LB_CLUSTER_IP || own.kind == LB_NODE_PORT) return;
+  if (own.kind == LB_CLUSTER_IP || own.kind == LB_NODE_PORT) {
+    return;
+  }
   changes.external_addresses.push_back(own.key.address);
 }
 
@@ -141,7 +153,9 @@ void Frontends::add(Claimant& claimant, const OwnClaim& own, WorkBudget& work) {
   Claim claim{&claimant, own.port, own.kind};
   const auto [at, is_first] = by_key_.try_emplace(own.key, Claims{claim, nullptr});
   work.spend(is_first ? 1 : units_among_rivals);
-  if (is_first) return;
+  if (is_first) {
+    return;
+  }
   auto& claims = at->second;
   if (Stronger()(claim, claims.holder)) {
     changes.touched.insert(claims.holder.who->service);
@@ -172,7 +186,9 @@ void Frontends::remove(Claimant& claimant, const OwnClaim& own, WorkBudget& work
 void Frontends::add_other(Claims& claims, const Claim& claim) {
   ++lost_;
   ++claim.who->lost;
-  if (!claims.others) claims.others = std::make_unique<Others>();
+  if (!claims.others) {
+    claims.others = std::make_unique<Others>();
+  }
   claims.others->insert(claim);
 }
 
@@ -180,7 +196,9 @@ void Frontends::remove_other(Claims& claims, Others::iterator which) {
   --lost_;
   --which->who->lost;
   claims.others->erase(which);
-  if (claims.others->empty()) claims.others.reset();
+  if (claims.others->empty()) {
+    claims.others.reset();
+  }
 }
 
 /// Counts ClusterIPs at once and before the claims, some of which may be removed in this turn and added again
@@ -190,7 +208,9 @@ void Frontends::count_cluster_ips(const Renewal& renewal) {
   std::map<k8s::Address, int> changes;
   for (const auto& [part, change] : {std::pair(&renewal.added, 1), std::pair(&renewal.removed, -1)}) {
     for (const auto& own : part->claims) {
-      if (own.kind == LB_CLUSTER_IP) changes[own.key.address] += change;
+      if (own.kind == LB_CLUSTER_IP) {
+        changes[own.key.address] += change;
+      }
     }
   }
   for (const auto& [address, change] : changes) {
@@ -198,15 +218,23 @@ void Frontends::count_cluster_ips(const Renewal& renewal) {
     const bool was_one = at->second > 0;
     at->second += static_cast<std::uint32_t>(change);
     const bool is_one = at->second > 0;
-    if (was_one != is_one) changed_.insert(address);
-    if (!is_one) cluster_ips_.erase(at);
+    if (was_one != is_one) {
+      changed_.insert(address);
+    }
+    if (!is_one) {
+      cluster_ips_.erase(at);
+    }
   }
 }
 
 Frontends::Use Frontends::use_of(const Key& key, const std::string& service) const {
-  if (cluster_ips_.contains(key.address)) return Use::cluster_ip;
+  if (cluster_ips_.contains(key.address)) {
+    return Use::cluster_ip;
+  }
   const auto found = claimants_.find(service);
-  if (found == claimants_.end()) return Use::none;
+  if (found == claimants_.end()) {
+    return Use::none;
+  }
   const auto& claims = found->second->claims;
   const auto at = std::ranges::lower_bound(claims, key, {}, &OwnClaim::key);
   return at != claims.end() && at->key == key ? Use::own : Use::none;
@@ -220,12 +248,16 @@ std::vector<k8s::Address> Frontends::take_changed() {
 std::vector<FrontendPlan> Frontends::held(const std::string& service, const ServicePortPlan& plan) const {
   std::vector<FrontendPlan> held;
   const auto found = claimants_.find(service);
-  if (found == claimants_.end()) return held;
+  if (found == claimants_.end()) {
+    return held;
+  }
   const Claimant* const who = found->second.get();
   held.reserve(plan.frontends.size());
   std::ranges::copy_if(plan.frontends, std::back_inserter(held), [&](const auto& frontend) {
     const auto at = by_key_.find(key_of(frontend, plan.key.protocol));
-    if (at == by_key_.end()) return false;
+    if (at == by_key_.end()) {
+      return false;
+    }
     const Claim& holder = at->second.holder;
     return holder.who == who && holder.kind == frontend.kind && who->ports[holder.port] == plan.key.name;
   });
@@ -234,7 +266,9 @@ std::vector<FrontendPlan> Frontends::held(const std::string& service, const Serv
 
 std::string Frontends::lost(const std::string& service) const {
   const auto found = claimants_.find(service);
-  if (found == claimants_.end() || found->second->lost == 0) return {};
+  if (found == claimants_.end() || found->second->lost == 0) {
+    return {};
+  }
   Claimant& who = *found->second;
   const auto first = std::ranges::find_if(who.claims, [&](const OwnClaim& own) {
     return by_key_.find(own.key)->second.holder != Claim{&who, own.port, own.kind};
@@ -245,7 +279,9 @@ std::string Frontends::lost(const std::string& service) const {
       "{} {}/{} is not served for {}: {} holds it as {}, because {}", maps::word(first->kind),
       maps::socket_text(first->key.address.bytes, first->key.port), maps::word(first->key.protocol),
       who.ports[first->port], holder.who->ports[holder.port], maps::word(holder.kind), why(holder, claim));
-  if (who.lost == 1) return message;
+  if (who.lost == 1) {
+    return message;
+  }
   const auto others = who.lost - 1;
   return fmt::format("{}; {} more of its frontends {} not served either", message, others,
                      others == 1 ? "is" : "are");

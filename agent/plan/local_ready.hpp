@@ -28,7 +28,9 @@ class LocalReady {
     auto& slices = of(slice.family());
     slice.for_each_local_ready(node_, [&](const k8s::Address& address) {
       const auto found = slices.find(address);
-      if (--found->second == 0) slices.erase(found);
+      if (--found->second == 0) {
+        slices.erase(found);
+      }
     });
   }
 

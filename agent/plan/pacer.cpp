@@ -200,9 +200,13 @@ BackendList nearer_backends(const ServicePortPlan& have, const ServicePortPlan& 
   const auto reached = go_through(have.backends, want.backends, max_writes);
   const auto cost = reached.work / backends_per_write + table.between(have, want, reached.work) + 1;
   writes -= std::min(writes, cost);
-  if (reached.have == have.backends.end() && reached.want == want.backends.end()) return want.backends;
+  if (reached.have == have.backends.end() && reached.want == want.backends.end()) {
+    return want.backends;
+  }
   auto part = BackendList::joined(want.backends, reached.want, have.backends, reached.have);
-  if (is_emptier(part, have.backends, want.backends)) return want.backends;
+  if (is_emptier(part, have.backends, want.backends)) {
+    return want.backends;
+  }
   return part;
 }
 
@@ -269,16 +273,22 @@ void Way::find_moves() {
   static const std::vector<FrontendPlan> none;
   Places leave;
   for (const auto& [old, next] : pairs_) {
-    if (old == nullptr || (next != nullptr && *old == *next)) continue;
+    if (old == nullptr || (next != nullptr && *old == *next)) {
+      continue;
+    }
     for (const auto& each : without((*old)->frontends, next == nullptr ? none : (*next)->frontends)) {
       leave.insert(place_of(each, (*old)->key.protocol));
     }
   }
   for (const auto& [old, next] : pairs_) {
-    if (leave.empty() || next == nullptr || (old != nullptr && *old == *next)) continue;
+    if (leave.empty() || next == nullptr || (old != nullptr && *old == *next)) {
+      continue;
+    }
     for (const auto& each : without((*next)->frontends, old == nullptr ? none : (*old)->frontends)) {
       const auto place = place_of(each, (*next)->key.protocol);
-      if (leave.contains(place)) moves_.insert(place);
+      if (leave.contains(place)) {
+        moves_.insert(place);
+      }
     }
   }
 }
@@ -290,8 +300,12 @@ std::size_t Way::room(std::size_t max, std::vector<Entry> ServicePortPlan::* lis
   std::size_t present = 0;
   std::size_t wanted = 0;
   for (const auto& [old, next] : pairs_) {
-    if (old != nullptr) present += ((**old).*list).size();
-    if (next != nullptr) wanted += ((**next).*list).size();
+    if (old != nullptr) {
+      present += ((**old).*list).size();
+    }
+    if (next != nullptr) {
+      wanted += ((**next).*list).size();
+    }
   }
   max = std::max(max, wanted);
   return present < max ? max - present : 0;
@@ -342,7 +356,9 @@ Plan Way::nearer_port(const Plan& from, const Plan& want) {
   if (plan.frontends == want->frontends) {
     plan.source_ranges = nearer_ranges(have.source_ranges, want->source_ranges);
   }
-  if (plan == *want) return want;  // an equal copy would be published once more
+  if (plan == *want) {
+    return want;  // an equal copy would be published once more
+  }
   return plan == have ? from : shared(std::move(plan));
 }
 
@@ -368,7 +384,9 @@ Plan Way::going(const Plan& have) {
   }
   ServicePortPlan plan = *have;
   plan.frontends = nearer_frontends(*have, {});
-  if (plan.frontends.empty()) plan.source_ranges = nearer_ranges(plan.source_ranges, {});
+  if (plan.frontends.empty()) {
+    plan.source_ranges = nearer_ranges(plan.source_ranges, {});
+  }
   if (plan.frontends.empty() && plan.source_ranges.empty()) {
     plan.policy.selection = LB_RANDOM;
     plan.backends = fewer(plan.backends, writes_);
@@ -380,13 +398,19 @@ ServicePlans Way::part() {
   std::vector<Plan> parts(pairs_.size());
   for (std::size_t at = 0; at < pairs_.size(); ++at) {  // removals first, to make room
     const auto& [old, next] = pairs_[at];
-    if (old != nullptr && next == nullptr) parts[at] = writes_ == 0 ? *old : going(*old);
+    if (old != nullptr && next == nullptr) {
+      parts[at] = writes_ == 0 ? *old : going(*old);
+    }
   }
   for (std::size_t at = 0; at < pairs_.size(); ++at) {
     const auto& [old, next] = pairs_[at];
-    if (next == nullptr) continue;
+    if (next == nullptr) {
+      continue;
+    }
     if (writes_ == 0 || (old != nullptr && *old == *next)) {
-      if (old != nullptr) parts[at] = *old;
+      if (old != nullptr) {
+        parts[at] = *old;
+      }
     } else if (old != nullptr) {
       parts[at] = nearer_port(*old, *next);
     } else {
@@ -405,7 +429,9 @@ std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, s
   const TableCost table(consistent_slots);
   std::size_t count = 0;
   for (const auto& [old, next] : pairs_of(have, want)) {
-    if (count >= enough) break;
+    if (count >= enough) {
+      break;
+    }
     if (old == nullptr) {
       count += writes_of(**next, backends_per_write) + table.of(**next);
     } else if (next == nullptr) {
@@ -433,13 +459,17 @@ void Pacer::apply(Batch batch, std::vector<PlanChange> changes) {
 }
 
 bool Pacer::prepare(std::vector<PlanChange>& changes) {
-  for (auto& change : changes) prepare_one(std::move(change));
+  for (auto& change : changes) {
+    prepare_one(std::move(change));
+  }
   changes.clear();
   return true;
 }
 
 void Pacer::prepare_one(PlanChange change) {
-  if (is_awaited(change)) return;
+  if (is_awaited(change)) {
+    return;
+  }
   const auto writes = first_ == FirstBatch::in_parts ? writes_for(change) : 0;
   prepared_writes_ += writes;
   if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > max_writes_) {
@@ -465,7 +495,9 @@ void Pacer::pass_whole() {
 void Pacer::pass_changes(std::vector<PlanChange> changes) {
   std::vector<PlanChange> small;
   for (auto& change : changes) {
-    if (is_awaited(change)) continue;
+    if (is_awaited(change)) {
+      continue;
+    }
     if (change.state == PlanState::planned && writes_for(change) > max_writes_) {
       wait_in_turn(std::move(change));
     } else {
@@ -473,13 +505,17 @@ void Pacer::pass_changes(std::vector<PlanChange> changes) {
       small.push_back(std::move(change));
     }
   }
-  if (!small.empty()) plans_.apply(Batch::changes, std::move(small));
+  if (!small.empty()) {
+    plans_.apply(Batch::changes, std::move(small));
+  }
 }
 
 /// Replaces the waiting plans of this service, if there are any.
 bool Pacer::is_awaited(PlanChange& change) {
   const auto waiting = wanted_.find(change.service);
-  if (waiting == wanted_.end()) return false;
+  if (waiting == wanted_.end()) {
+    return false;
+  }
   waiting->second = std::move(change.ports);
   return true;
 }
@@ -496,7 +532,9 @@ std::size_t Pacer::writes_for(const PlanChange& change) const {
 }
 
 void Pacer::note(const PlanChange& passed) {
-  if (passed.state == PlanState::waiting) return;
+  if (passed.state == PlanState::waiting) {
+    return;
+  }
   if (passed.ports.empty()) {
     passed_.erase(passed.service);
   } else {
@@ -533,12 +571,16 @@ void Pacer::take_turn() {
     (part.ports.empty() ? parts : others).push_back(std::move(part));
   }
   std::ranges::move(others, std::back_inserter(parts));
-  if (!parts.empty()) plans_.apply(Batch::changes, std::move(parts));
+  if (!parts.empty()) {
+    plans_.apply(Batch::changes, std::move(parts));
+  }
   ask_for_more();
 }
 
 void Pacer::ask_for_more() {
-  if (!turns_.empty() && !std::exchange(asked_for_more_, true)) more_();
+  if (!turns_.empty() && !std::exchange(asked_for_more_, true)) {
+    more_();
+  }
 }
 
 }  // namespace lb::agent

@@ -80,8 +80,12 @@ const char* refusal(const k8s::Address& address, const NodeView& node, const Pla
                              [&](const auto& range) { return range.contains(address); })) {
     return "in no range that is allowed";
   }
-  if (const char* const why = refusal_of_any(address, node)) return why;
-  if (!has(node.addresses, address)) return nullptr;
+  if (const char* const why = refusal_of_any(address, node)) {
+    return why;
+  }
+  if (!has(node.addresses, address)) {
+    return nullptr;
+  }
   return ranges && name_own(*ranges, address, node)
              ? nullptr
              : "an address of this node that --external-ips does not name";
@@ -105,7 +109,9 @@ std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_
   if (!options.excluded.empty()) {
     std::erase_if(chosen, [&](const auto& address) { return is_excluded(address, options); });
   }
-  if (!std::ranges::is_sorted(chosen)) std::ranges::sort(chosen);
+  if (!std::ranges::is_sorted(chosen)) {
+    std::ranges::sort(chosen);
+  }
   return chosen;
 }
 
@@ -113,7 +119,9 @@ std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_
 std::vector<const k8s::ServicePort*> in_order(const std::vector<k8s::ServicePort>& ports) {
   std::vector<const k8s::ServicePort*> sorted;
   sorted.reserve(ports.size());
-  for (const auto& port : ports) sorted.push_back(&port);
+  for (const auto& port : ports) {
+    sorted.push_back(&port);
+  }
   // Of equal keys the first in the list comes first.
   std::ranges::sort(sorted, [](const auto* left, const auto* right) {
     return std::tie(left->name, left->protocol, left) < std::tie(right->name, right->protocol, right);
@@ -137,7 +145,9 @@ class Tally {
   /// `name` is called only for the first item.
   template <class Name>
   void add(Name name) {
-    if (count_++ == 0) first_ = name();
+    if (count_++ == 0) {
+      first_ = name();
+    }
   }
   [[nodiscard]] bool any() const noexcept { return count_ > 0; }
   /// "192.0.2.1 is", "192.0.2.1 and 2 more are".
@@ -165,17 +175,25 @@ struct FamilyParts {
 /// allowed node may use a load-balancer address as its source if one of its devices has it (SEM-37).
 std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family, const NodeView& node) {
   const auto load_balancer_ips = of_family(service.load_balancer_ips, family);
-  if (load_balancer_ips.empty()) return {};
+  if (load_balancer_ips.empty()) {
+    return {};
+  }
   std::vector<k8s::Prefix> ranges;
   const int any_address = family == LB_IPV4 ? 96 : 0;
   for (const auto& range : service.source_ranges) {
-    if (family_of(range.address) != family) continue;
-    if (range.length == any_address) return {};
+    if (family_of(range.address) != family) {
+      continue;
+    }
+    if (range.length == any_address) {
+      return {};
+    }
     ranges.push_back(range);
   }
   if (lie_in(ranges, of_family(node.primary, family))) {
     constexpr std::uint8_t one_address = 128;
-    for (const auto& address : load_balancer_ips) ranges.push_back({address, one_address});
+    for (const auto& address : load_balancer_ips) {
+      ranges.push_back({address, one_address});
+    }
   }
   std::ranges::sort(ranges);
   ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
@@ -195,16 +213,26 @@ class Framer {
     choose_load_balancer_ips();
     if (is_ours(service_, options_)) {
       choose_ports();
-      for (const auto family : options_.families) add_family(family);
+      for (const auto family : options_.families) {
+        add_family(family);
+      }
       bound_source_ranges();
-      for (const auto& parts : families_) add_to_ports(parts, parts.cluster_ips, LB_CLUSTER_IP);
+      for (const auto& parts : families_) {
+        add_to_ports(parts, parts.cluster_ips, LB_CLUSTER_IP);
+      }
       add_node_ports();
-      for (const auto& parts : families_) add_to_ports(parts, parts.load_balancer_ips, LB_LOAD_BALANCER);
-      for (const auto& parts : families_) add_to_ports(parts, parts.external_ips, LB_EXTERNAL_IP);
+      for (const auto& parts : families_) {
+        add_to_ports(parts, parts.load_balancer_ips, LB_LOAD_BALANCER);
+      }
+      for (const auto& parts : families_) {
+        add_to_ports(parts, parts.external_ips, LB_EXTERNAL_IP);
+      }
       drop_ports_without_room();
       merge_families();
     }
-    for (auto& port : spec_.ports) std::ranges::sort(port.plan.frontends);
+    for (auto& port : spec_.ports) {
+      std::ranges::sort(port.plan.frontends);
+    }
     report();
     std::ranges::sort(spec_.complaints);
     return std::move(spec_);
@@ -243,7 +271,9 @@ class Framer {
   /// A family without its own ClusterIP has no frontends, neither node ports nor load-balancer IPs (SEM-9).
   void add_family(lb_family family) {
     FamilyParts parts;
-    if (!has_some_of(service_.cluster_ips, family)) return;
+    if (!has_some_of(service_.cluster_ips, family)) {
+      return;
+    }
     parts.family = family;
     parts.cluster_ips = served(service_.cluster_ips, family, options_);
     leave_to_node(parts.cluster_ips);
@@ -255,7 +285,9 @@ class Framer {
     parts.source_ranges = ranges_of(service_, family, node_);
     parts.first_spec = spec_.ports.size();
     families_.push_back(std::move(parts));
-    for (const auto* port : sorted_ports_) add_port(*port, families_.back());
+    for (const auto* port : sorted_ports_) {
+      add_port(*port, families_.back());
+    }
   }
 
   /// A ClusterIP that a cache on this node uses is not served (NodeLocal DNS). Reported, because an address
@@ -263,7 +295,9 @@ class Framer {
   void leave_to_node(std::vector<k8s::Address>& cluster_ips) {
     std::erase_if(cluster_ips, [this](const auto& address) {
       const bool own = has(node_.addresses, address);
-      if (own) left_to_node_.add([&] { return address.text(); });
+      if (own) {
+        left_to_node_.add([&] { return address.text(); });
+      }
       return own;
     });
   }
@@ -298,7 +332,9 @@ class Framer {
 
   [[nodiscard]] ServicePortKey key_of(const k8s::ServicePort& port, lb_family family) const {
     auto name = service_.key.text();
-    if (!port.name.empty()) name += ":" + port.name;
+    if (!port.name.empty()) {
+      name += ":" + port.name;
+    }
     return {std::move(name), static_cast<lb_protocol>(port.protocol), family};
   }
 
@@ -311,16 +347,22 @@ class Framer {
   void add_to_ports(const FamilyParts& parts, const std::vector<k8s::Address>& addresses, lb_kind kind) {
     const std::size_t end = end_of(parts);
     for (const auto& address : addresses) {
-      if (is_of_stronger_kind(parts, address, kind)) continue;
+      if (is_of_stronger_kind(parts, address, kind)) {
+        continue;
+      }
       for (std::size_t at = parts.first_spec; at < end; ++at) {
-        if (left_ == 0) return beyond(addresses, address, end - parts.first_spec);
+        if (left_ == 0) {
+          return beyond(addresses, address, end - parts.first_spec);
+        }
         add_frontend(spec_.ports[at].plan, {address, ports_[at]->port, kind});
       }
     }
   }
 
   void beyond(const std::vector<k8s::Address>& addresses, const k8s::Address& first, std::size_t ports) {
-    if (first_beyond_.empty()) first_beyond_ = first.text();
+    if (first_beyond_.empty()) {
+      first_beyond_ = first.text();
+    }
     const auto at = static_cast<std::size_t>(std::ranges::find(addresses, first) - addresses.begin());
     beyond_ += (addresses.size() - at) * ports;
   }
@@ -343,7 +385,9 @@ class Framer {
   void add_node_ports() {
     for (std::size_t at = 0; at < spec_.ports.size() && left_ > 0; ++at) {
       auto& plan = spec_.ports[at].plan;
-      if (ports_[at]->node_port == 0) continue;
+      if (ports_[at]->node_port == 0) {
+        continue;
+      }
       plan.frontends.push_back({zero_of(plan.key.family), ports_[at]->node_port, LB_NODE_PORT});
       --left_;
     }
@@ -354,7 +398,9 @@ class Framer {
   void bound_source_ranges() {
     for (auto& parts : families_) {
       const std::size_t ports = end_of(parts) - parts.first_spec;
-      if (ports == 0 || parts.source_ranges.empty()) continue;
+      if (ports == 0 || parts.source_ranges.empty()) {
+        continue;
+      }
       const auto max_ranges = std::max<std::size_t>(options_.max_frontends / ports, 1);
       if (parts.source_ranges.size() > max_ranges) {
         complain_over_limit(
@@ -373,9 +419,13 @@ class Framer {
 
   /// Drops service ports without a frontend, which would waste a number and backends.
   void drop_ports_without_room() {
-    if (left_ > 0) return;
+    if (left_ > 0) {
+      return;
+    }
     std::erase_if(spec_.ports, [this](const PortSpec& port) {
-      if (!port.plan.frontends.empty()) return false;
+      if (!port.plan.frontends.empty()) {
+        return false;
+      }
       without_room_.add([&] { return port.plan.key.name; });
       return true;
     });
@@ -459,8 +509,12 @@ class Framer {
 
 Sets sets_of(const PortSpec& spec, const EndpointCounts& counts) {
   Sets sets;
-  if (spec.uses[LB_CLUSTER]) sets.cluster = cluster_set(counts, spec.topology);
-  if (spec.uses[LB_LOCAL]) sets.local = local_set(counts);
+  if (spec.uses[LB_CLUSTER]) {
+    sets.cluster = cluster_set(counts, spec.topology);
+  }
+  if (spec.uses[LB_LOCAL]) {
+    sets.local = local_set(counts);
+  }
   return sets;
 }
 

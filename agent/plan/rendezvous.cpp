@@ -33,7 +33,9 @@ std::uint64_t name_of(const RendezvousMember& member) {
 
 std::vector<Contender> contenders_of(std::span<const RendezvousMember> members, std::uint32_t size) {
   std::uint64_t total = 0;
-  for (const auto& member : members) total += member.weight;
+  for (const auto& member : members) {
+    total += member.weight;
+  }
   std::vector<Contender> contenders;
   contenders.reserve(members.size());
   for (const auto& member : members) {
@@ -91,8 +93,12 @@ std::size_t best_by_weight(const std::vector<Contender>& contenders, std::uint64
 void rendezvous_slots(std::span<const RendezvousMember> members, std::uint32_t size,
                       std::vector<std::uint32_t>& slots) {
   slots.clear();
-  if (members.size() == 1) slots.push_back(members[0].id);
-  if (members.size() < 2) return;
+  if (members.size() == 1) {
+    slots.push_back(members[0].id);
+  }
+  if (members.size() < 2) {
+    return;
+  }
   auto contenders = contenders_of(members, size);
   const bool equal =
       std::ranges::all_of(contenders, [&](const auto& each) { return each.weight == contenders[0].weight; });

@@ -26,11 +26,15 @@ bool loses_client(const ServicePortPlan& plan) {
 /// A backend of the local set that is reached by an uplink; null: none.
 const BackendPlan* local_by_uplink(const BackendList& backends) {
   for (const auto& chunk : backends.chunks()) {
-    if (chunk->members(LB_LOCAL).count == 0) continue;
+    if (chunk->members(LB_LOCAL).count == 0) {
+      continue;
+    }
     const auto found = std::ranges::find_if(chunk->backends(), [](const BackendPlan& backend) {
       return backend.in_local && backend.weight > 0 && backend.locality == LB_SAME_NODE_BY_UPLINK;
     });
-    if (found != chunk->backends().end()) return &*found;
+    if (found != chunk->backends().end()) {
+      return &*found;
+    }
   }
   return nullptr;
 }
@@ -38,7 +42,9 @@ const BackendPlan* local_by_uplink(const BackendList& backends) {
 std::string lost_client_text(const ServicePlans& plans) {
   for (const auto& plan : plans) {
     const auto* const found = loses_client(*plan) ? local_by_uplink(plan->backends) : nullptr;
-    if (found == nullptr) continue;
+    if (found == nullptr) {
+      continue;
+    }
     return fmt::format(
         "its external traffic policy is Local, but from its own node the route to backend {} leaves by an "
         "uplink: that node's address replaces the client's, so that replies return",
@@ -50,7 +56,9 @@ std::string lost_client_text(const ServicePlans& plans) {
 }  // namespace
 
 Change ServiceModel::set(k8s::Service service) {
-  if (service_ == service) return Change::none;
+  if (service_ == service) {
+    return Change::none;
+  }
   if (!service_ || service_->topology_keys != service.topology_keys) {
     abandon_round();
     invalidate_endpoints();
@@ -68,7 +76,9 @@ void ServiceModel::unset() {
 
 /// Abandons the plan under way.
 void ServiceModel::abandon_round() {
-  if (!round_) return;
+  if (!round_) {
+    return;
+  }
   round_.reset();
   invalidate_endpoints();
 }
@@ -77,11 +87,15 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   const auto found = slices_.find(slice.key.name);
   auto compact = found == slices_.end() ? std::make_shared<const CompactSlice>(slice)
                                         : std::make_shared<const CompactSlice>(slice, *found->second);
-  if (found != slices_.end() && *found->second == *compact) return Change::none;
+  if (found != slices_.end() && *found->second == *compact) {
+    return Change::none;
+  }
   retire(slice.key.name);
   endpoint_count_ += compact->size();
   compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
-  if (local_ready_) local_ready_->add(*compact);
+  if (local_ready_) {
+    local_ready_->add(*compact);
+  }
   slices_.emplace(slice.key.name, std::move(compact));
   return Change::some;
 }
@@ -89,14 +103,18 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
 Change ServiceModel::reread_endpoints_at(const std::vector<k8s::Address>& sorted) {
   auto change = Change::none;
   for (const auto& [name, slice] : slices_) {
-    if (!slice->has_one_of(sorted)) continue;
+    if (!slice->has_one_of(sorted)) {
+      continue;
+    }
     change = Change::some;
     if (!changed_slices_.insert(name).second) {  // candidates of an older state of the slice are replaced
       invalidate_endpoints();
       continue;
     }
     retired_.insert_or_assign(name, slice);
-    if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
+    if (endpoints_ == Endpoints::resolved) {
+      endpoints_ = Endpoints::slices_changed;
+    }
   }
   return change;
 }
@@ -106,18 +124,28 @@ void ServiceModel::erase_slice(const std::string& name) { retire(name); }
 /// A slice that was added since the last replan() began has no candidates, so none must be removed for it.
 void ServiceModel::retire(const std::string& slice) {
   const bool was_taken_in = changed_slices_.insert(slice).second;
-  if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
+  if (endpoints_ == Endpoints::resolved) {
+    endpoints_ = Endpoints::slices_changed;
+  }
   const auto found = slices_.find(slice);
-  if (found == slices_.end()) return;
+  if (found == slices_.end()) {
+    return;
+  }
   endpoint_count_ -= found->second->size();
   found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
-  if (local_ready_) local_ready_->remove(*found->second);
-  if (was_taken_in) retired_.insert_or_assign(slice, std::move(found->second));
+  if (local_ready_) {
+    local_ready_->remove(*found->second);
+  }
+  if (was_taken_in) {
+    retired_.insert_or_assign(slice, std::move(found->second));
+  }
   slices_.erase(found);
 }
 
 std::uint64_t ServiceModel::draft_spec(const NodeView& node, const PlanOptions& options) {
-  if (!service_ || !spec_is_stale_ || draft_) return 0;
+  if (!service_ || !spec_is_stale_ || draft_) {
+    return 0;
+  }
   draft_ = lb::agent::spec(*service_, node, options);
   const auto checks = service_->external_ips.size() + service_->load_balancer_ips.size() +
                       service_->source_ranges.size() + service_->ports.size();
@@ -127,16 +155,22 @@ std::uint64_t ServiceModel::draft_spec(const NodeView& node, const PlanOptions& 
 std::optional<std::set<std::string>> ServiceModel::spec(const NodeView& node, const PlanOptions& options,
                                                         Frontends& frontends, WorkBudget& work) {
   if (!claiming_) {
-    if (!spec_is_stale_) return std::set<std::string>{};
+    if (!spec_is_stale_) {
+      return std::set<std::string>{};
+    }
     draft_spec(node, options);
     spec_is_stale_ = false;
     claiming_ = std::exchange(draft_, std::nullopt).value_or(ServiceSpec{});
   }
   auto changes = frontends.claim(name_, created(), claiming_->ports, work);
-  if (!changes) return std::nullopt;
+  if (!changes) {
+    return std::nullopt;
+  }
   auto derived = std::move(*claiming_);
   claiming_.reset();
-  if (has_endpoints_in_blocks_of(changes->external_addresses)) invalidate_endpoints();
+  if (has_endpoints_in_blocks_of(changes->external_addresses)) {
+    invalidate_endpoints();
+  }
   spec_complaints_ = std::move(derived.complaints);
   over_limit_ = std::move(derived.over_limit);
   adopt(std::move(derived.ports));
@@ -156,7 +190,9 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
   std::size_t kept = 0;
   auto old = ports_.begin();  // both lists are in the order of their keys
   for (auto& spec : specs) {
-    while (old != ports_.end() && old->spec.plan.key < spec.plan.key) ++old;
+    while (old != ports_.end() && old->spec.plan.key < spec.plan.key) {
+      ++old;
+    }
     Port port;
     if (old != ports_.end() && old->spec.plan.key == spec.plan.key) {
       ++kept;
@@ -165,19 +201,29 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
     port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
-  if (kept < ports_.size() && !skipped_.empty()) invalidate_endpoints();
+  if (kept < ports_.size() && !skipped_.empty()) {
+    invalidate_endpoints();
+  }
   ports_ = std::move(ports);
-  if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
+  if (endpoints_ == Endpoints::resolved) {
+    endpoints_ = Endpoints::slices_changed;
+  }
 }
 
 std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends,
                                            WorkBudget& budget, LocalRoutes* routes) {
   static const std::vector<std::string> no_keys;
-  if (!round_) round_ = begin();
+  if (!round_) {
+    round_ = begin();
+  }
   const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_, routes};
-  if (!resolve_endpoints(*round_, view, budget)) return std::nullopt;
+  if (!resolve_endpoints(*round_, view, budget)) {
+    return std::nullopt;
+  }
   while (round_->planned < ports_.size()) {
-    if (budget.is_over()) return std::nullopt;
+    if (budget.is_over()) {
+      return std::nullopt;
+    }
     const std::size_t at = round_->planned++;
     const auto& wanted = ports_[at].spec.plan;
     auto held = frontends.held(name_, wanted);
@@ -203,7 +249,9 @@ ServiceModel::Round ServiceModel::begin() {
   const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
   round.is_resolved = endpoints == Endpoints::resolved;
   round.are_stale = endpoints == Endpoints::all_stale;
-  if (round.are_stale) skipped_.clear();
+  if (round.are_stale) {
+    skipped_.clear();
+  }
   const auto now = [this](const std::string& name) {
     const auto found = slices_.find(name);
     return found == slices_.end() ? nullptr : found->second;
@@ -218,21 +266,29 @@ ServiceModel::Round ServiceModel::begin() {
                                return port.seen == Seen::never;
                              });
   if (some_take_all && !round.is_resolved) {
-    for (const auto& [name, slice] : slices_) round.all.push_back({nullptr, slice});
+    for (const auto& [name, slice] : slices_) {
+      round.all.push_back({nullptr, slice});
+    }
   }
   return round;
 }
 
 /// Works port by port, on some slices of each port at a time.
 bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBudget& budget) {
-  if (round.is_resolved) return true;
+  if (round.is_resolved) {
+    return true;
+  }
   for (; round.port < ports_.size(); ++round.port, round.slice = 0) {
     auto& port = ports_[round.port];
     const bool all = port.seen == Seen::never || round.are_stale;
     const auto& changes = all ? round.all : round.changed;
-    if (all && round.slice == 0) port.candidates.clear();
+    if (all && round.slice == 0) {
+      port.candidates.clear();
+    }
     while (round.slice < changes.size()) {
-      if (budget.is_over()) return false;
+      if (budget.is_over()) {
+        return false;
+      }
       round.slice = take_in(port, changes, round.slice, view, budget);
     }
     port.seen = Seen::before;
@@ -260,12 +316,18 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
       const auto& before = change.gone == change.fresh ? unasked : all_of_them;
       static_cast<void>(change.gone->append(key, name, before, gone));
     }
-    if (!change.fresh) continue;
+    if (!change.fresh) {
+      continue;
+    }
     looked_at += change.fresh->port_count();
     auto message = change.fresh->append(key, name, view, fresh);
-    if (!message.empty()) skipped_[change.fresh->name()].insert(std::move(message));
+    if (!message.empty()) {
+      skipped_[change.fresh->name()].insert(std::move(message));
+    }
   }
-  if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
+  if (!fresh.empty() || !gone.empty()) {
+    port.candidates.update(gone, fresh);
+  }
   budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1 +
                units_per_lookup * (lookups() - before_lookups));
   return from;
@@ -273,9 +335,13 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
 
 std::vector<std::size_t> ServiceModel::consistent_tables() const {
   std::vector<std::size_t> tables;
-  if (!service_) return tables;
+  if (!service_) {
+    return tables;
+  }
   for (const auto& port : ports_) {
-    if (port.spec.plan.policy.selection != LB_CONSISTENT) return {};
+    if (port.spec.plan.policy.selection != LB_CONSISTENT) {
+      return {};
+    }
     tables.push_back(static_cast<std::size_t>(std::ranges::count(port.spec.uses, true)));
   }
   return tables;
@@ -293,15 +359,21 @@ ServiceModel::Plan ServiceModel::replan(std::size_t at, std::vector<FrontendPlan
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
   budget.spend(plan.backends.size() / 4);  // two ports of 100,000 backends are too much for a turn
-  if (last && *last == plan) return last;
+  if (last && *last == plan) {
+    return last;
+  }
   return std::make_shared<const ServicePortPlan>(std::move(plan));
 }
 
 void ServiceModel::count_no_local(NoLocal& counts) const {
   for (const auto& plan : plans_) {
-    if (plan->policy.local_empty != LB_DROP) continue;
+    if (plan->policy.local_empty != LB_DROP) {
+      continue;
+    }
     const auto in_local = [](const BackendPlan& backend) { return backend.in_local && backend.weight > 0; };
-    if (std::ranges::any_of(plan->backends, in_local)) continue;
+    if (std::ranges::any_of(plan->backends, in_local)) {
+      continue;
+    }
     const std::size_t family = plan->key.family == LB_IPV4 ? 0 : 1;
     counts.internal.at(family) += plan->policy.internal == LB_LOCAL ? 1 : 0;
     counts.external.at(family) += plan->policy.external == LB_LOCAL ? 1 : 0;
@@ -322,7 +394,9 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
   }
   if (!local_ready_) {
     local_ready_.emplace(node.name);
-    for (const auto& [name, slice] : slices_) local_ready_->add(*slice);
+    for (const auto& [name, slice] : slices_) {
+      local_ready_->add(*slice);
+    }
     work.spend(slices_.size() + endpoint_count_ / checks_per_unit);
   }
   HealthCheck check{service_->key, service_->health_check_node_port, {}, service_->uid};
@@ -334,10 +408,15 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
 
 ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) const {
   Messages complaints;
-  for (const auto& message : over_limit_) complaints.try_emplace(message, too_many_frontends);
-  for (const auto& message : spec_complaints_) complaints.try_emplace(message);
-  if (auto message = frontends.lost(name_); !message.empty())
+  for (const auto& message : over_limit_) {
+    complaints.try_emplace(message, too_many_frontends);
+  }
+  for (const auto& message : spec_complaints_) {
+    complaints.try_emplace(message);
+  }
+  if (auto message = frontends.lost(name_); !message.empty()) {
     complaints.try_emplace(std::move(message), frontend_lost);
+  }
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
@@ -350,7 +429,9 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
     complaints.try_emplace(std::move(message), client_address_lost);
   }
   for (const auto& [slice, messages] : skipped_) {
-    for (const auto& message : messages) complaints.try_emplace(message);
+    for (const auto& message : messages) {
+      complaints.try_emplace(message);
+    }
   }
   return complaints;
 }
@@ -373,7 +454,9 @@ bool ServiceModel::has_endpoints_at(const std::vector<k8s::Address>& sorted) con
 }
 
 void ServiceModel::append_listening(std::vector<ListeningAddress>& addresses) const {
-  for (const auto& [name, slice] : slices_) slice->append_listening(addresses);
+  for (const auto& [name, slice] : slices_) {
+    slice->append_listening(addresses);
+  }
 }
 
 bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {

@@ -14,12 +14,16 @@ namespace lb::agent {
 class ServiceQueue {
  public:
   void push(const std::string& service) {
-    if (marks_.try_emplace(service, next_).second) order_.emplace(next_++, service);
+    if (marks_.try_emplace(service, next_).second) {
+      order_.emplace(next_++, service);
+    }
   }
 
   template <class Names>
   void push_all(const Names& services) {
-    for (const auto& service : services) push(service);
+    for (const auto& service : services) {
+      push(service);
+    }
   }
 
   /// The queue must not be empty.
@@ -27,7 +31,9 @@ class ServiceQueue {
 
   bool erase(const std::string& service) {
     const auto found = marks_.find(service);
-    if (found == marks_.end()) return false;
+    if (found == marks_.end()) {
+      return false;
+    }
     order_.erase(found->second);
     marks_.erase(found);
     return true;

@@ -28,7 +28,9 @@ class TriggerTimes {
   /// Keeps trigger times later than this from now on; before the call none are kept.
   void start(std::int64_t after) { after_ = after; }
   void add(TriggerKey key, std::int64_t time) {
-    if (after_ && time > *after_) pending_[std::move(key)].push_back(time);
+    if (after_ && time > *after_) {
+      pending_[std::move(key)].push_back(time);
+    }
   }
   /// Call when a slice is removed: its annotation is from an earlier change, so its service is not measured.
   void discard(const TriggerKey& key) { pending_.erase(key); }

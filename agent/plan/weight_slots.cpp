@@ -22,7 +22,9 @@ std::uint64_t slots_of(unsigned weight, unsigned heaviest, unsigned most) {
 
 std::uint64_t slots_of(const std::vector<Level>& levels, unsigned most) {
   std::uint64_t slots = 0;
-  for (const auto& [weight, count] : levels) slots += count * slots_of(weight, levels.back().weight, most);
+  for (const auto& [weight, count] : levels) {
+    slots += count * slots_of(weight, levels.back().weight, most);
+  }
   return slots;
 }
 
@@ -52,7 +54,9 @@ std::uint64_t WeightSlots::most(const Members& members) noexcept {
 
 WeightSlots::WeightSlots(const BackendList& backends, lb_scope scope) {
   const Members members = backends.members(scope);
-  if (members.count == 0) return;
+  if (members.count == 0) {
+    return;
+  }
   all_ = members.slots();
   are_equal_ = members.are_equal();
   if (all_ == most(members)) {
@@ -64,7 +68,9 @@ WeightSlots::WeightSlots(const BackendList& backends, lb_scope scope) {
   Counts counts{};
   for (const auto& chunk : backends.chunks()) {
     for (std::size_t at = 0; at < chunk->size(); ++at) {
-      if (chunk->has(scope, at)) ++counts.at(chunk->backends()[at].weight);
+      if (chunk->has(scope, at)) {
+        ++counts.at(chunk->backends()[at].weight);
+      }
     }
   }
   choose(counts, members);
@@ -76,7 +82,9 @@ void WeightSlots::choose(const Counts& counts, const Members& members) {
   constexpr double worth_it = 0.001;
   std::vector<Level> levels;
   for (unsigned weight = 1; weight < counts.size(); ++weight) {
-    if (counts.at(weight) > 0) levels.push_back({weight, counts.at(weight)});
+    if (counts.at(weight) > 0) {
+      levels.push_back({weight, counts.at(weight)});
+    }
   }
   const auto budget = most(members);
   unsigned chosen = 1;

@@ -16,7 +16,9 @@ class WorkBudget {
 
   void spend(std::uint64_t units) noexcept {
     spent_ += units;
-    if (is_limited_) left_ -= units < left_ ? units : left_;
+    if (is_limited_) {
+      left_ -= units < left_ ? units : left_;
+    }
   }
   [[nodiscard]] bool is_over() const noexcept { return left_ == 0; }
   [[nodiscard]] bool is_limited() const noexcept { return is_limited_; }

@@ -64,7 +64,9 @@ void take_warning(std::string_view text) {
 
 /// Logs each line of the verifier's log, which is one text, as a separate record.
 void debug_lines(std::string_view text) {
-  if (!spdlog::should_log(spdlog::level::debug)) return;
+  if (!spdlog::should_log(spdlog::level::debug)) {
+    return;
+  }
   for (std::size_t end = 0; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
     end = std::min(text.find('\n'), text.size());
     spdlog::debug("{}", text.substr(0, end));

@@ -80,7 +80,9 @@ std::uint64_t needed_bytes(const bpf_object* object, Size size) {
 /// An error message if that exceeds the limit.
 std::optional<std::string> lack(std::uint64_t needed) {
   const auto limit = memory_limit();
-  if (!limit || *limit >= needed) return std::nullopt;
+  if (!limit || *limit >= needed) {
+    return std::nullopt;
+  }
   return fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB",
                      *limit / mebi, (needed + mebi - 1) / mebi);
 }
@@ -130,11 +132,15 @@ std::optional<PinnedMap> open_adoptable(const bpf_map* map, const std::string& p
 std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
   auto services =
       maps::MappedArray<lb_service>::open(open_pinned(pins.map("lb_services")), maps::Access::read);
-  if (!services) return std::nullopt;
+  if (!services) {
+    return std::nullopt;
+  }
   std::uint32_t end = 0;
   for (std::uint32_t number = 0; number < services->size(); ++number) {
     const auto service = services->load(number);
-    for (const auto& set : {service.cluster, service.local}) end = std::max(end, set.first + set.count);
+    for (const auto& set : {service.cluster, service.local}) {
+      end = std::max(end, set.first + set.count);
+    }
   }
   return end;
 }
@@ -142,7 +148,9 @@ std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
 /// Only for slots is it known which are in use, and that they are at the start. Half of them stay free, or
 /// the next change would enlarge the table again.
 bool may_shrink(const bpf_map* map, const maps::Pins& pins) {
-  if (std::string_view(bpf_map__name(map)) != "lb_slots") return false;
+  if (std::string_view(bpf_map__name(map)) != "lb_slots") {
+    return false;
+  }
   const auto used = slots_in_use(pins);
   return used && *used <= bpf_map__max_entries(map) / 2 * LB_SLOTS_A_PAIR;
 }
@@ -151,7 +159,9 @@ bool may_shrink(const bpf_map* map, const maps::Pins& pins) {
 void adopt_map(bpf_map* map, const maps::Pins& pins, AdoptedMaps& adopted) {
   const auto path = pins.map(bpf_map__name(map)).string();
   std::error_code ignored;
-  if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
+  if (grows(map)) {
+    std::filesystem::remove(path + beside, ignored);  // of a process that was killed
+  }
   auto pinned = open_adoptable(map, path);
   if (!pinned) {
     return;

@@ -18,14 +18,18 @@ std::pair<unsigned, unsigned> version_of(std::string_view release) {
   std::pair<unsigned, unsigned> version;
   const auto* end = release.data() + release.size();
   const auto [dot, error] = std::from_chars(release.data(), end, version.first);
-  if (error != std::errc{} || dot == end || *dot != '.') return {};
+  if (error != std::errc{} || dot == end || *dot != '.') {
+    return {};
+  }
   std::from_chars(dot + 1, end, version.second);
   return version;
 }
 
 std::string config_of(const std::string& release) {
   for (const auto& path : {"/boot/config-" + release, "/lib/modules/" + release + "/config"}) {
-    if (auto config = read_file(path); !config.empty()) return config;
+    if (auto config = read_file(path); !config.empty()) {
+      return config;
+    }
   }
   return {};
 }
@@ -34,16 +38,22 @@ std::string config_of(const std::string& release) {
 
 KernelBuild running_kernel() {
   utsname kernel{};
-  if (::uname(&kernel) != 0) return {};
+  if (::uname(&kernel) != 0) {
+    return {};
+  }
   KernelBuild build{kernel.release, kernel.version, {}};
-  if (has_realtime(build.version)) build.config = config_of(build.release);
+  if (has_realtime(build.version)) {
+    build.config = config_of(build.release);
+  }
   return build;
 }
 
 /// A configuration names every option that the kernel has, also those that are not set.
 Preemption preemption_of(const KernelBuild& kernel) {
   constexpr std::pair optional_since = {6U, 18U};
-  if (!has_realtime(kernel.version)) return Preemption::none;
+  if (!has_realtime(kernel.version)) {
+    return Preemption::none;
+  }
   if (kernel.config.find("# CONFIG_PREEMPT_RT_NEEDS_BH_LOCK is not set") != std::string::npos) {
     return Preemption::interleaved;
   }

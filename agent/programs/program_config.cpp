@@ -20,8 +20,12 @@ namespace {
 bool is_iterator(std::string_view name, const Features& features) {
   const bool reads_storage = features.usable(Feature::storage_iterator);
   const bool destroys = features.usable(Feature::socket_destroy);
-  if (name == "lb_count_sockets") return reads_storage;
-  if (name == "lb_udp_destroy") return destroys;
+  if (name == "lb_count_sockets") {
+    return reads_storage;
+  }
+  if (name == "lb_udp_destroy") {
+    return destroys;
+  }
   const bool frees_sockets =
       destroys || features.usable(Feature::sock_diag) || features.usable(Feature::socket_reconnect);
   return frees_sockets && (name == "lb_udp_find") == reads_storage;

@@ -55,7 +55,9 @@ boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, 
   const auto index = static_cast<int>(hook.device);
   if (hook.by == TcAttachment::clsact && program == left_out) {
     const bool attached = has_clsact(links.owner(), index, hook.side);
-    if (!attached) return make_error_code(boost::system::errc::no_link);
+    if (!attached) {
+      return make_error_code(boost::system::errc::no_link);
+    }
     return AttachResult{HookState::kept, 0};
   }
   if (hook.by == TcAttachment::clsact) {

@@ -7,7 +7,9 @@ namespace lb::agent {
 
 std::optional<std::string> absence_text(std::optional<std::chrono::system_clock::time_point> last_heartbeat,
                                         std::chrono::system_clock::time_point now) {
-  if (!last_heartbeat || now - *last_heartbeat < noteworthy_absence) return std::nullopt;
+  if (!last_heartbeat || now - *last_heartbeat < noteworthy_absence) {
+    return std::nullopt;
+  }
   const auto since = std::chrono::system_clock::to_time_t(*last_heartbeat);
   return fmt::format(
       "no agent ran here for {} s, since {:%Y-%m-%dT%H:%M:%SZ}: the programs served what the maps held then",

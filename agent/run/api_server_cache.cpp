@@ -24,9 +24,13 @@ constexpr std::string_view file_name = "api-servers";
 std::vector<std::string> urls_of(const k8s::EndpointSlice& slice) {
   std::vector<std::string> urls;
   for (const auto& port : slice.ports) {
-    if (port.name != "https") continue;
+    if (port.name != "https") {
+      continue;
+    }
     for (const auto& endpoint : slice.endpoints) {
-      if (endpoint.ready) urls.push_back("https://" + k8s::host_port(endpoint.address.text(), port.port));
+      if (endpoint.ready) {
+        urls.push_back("https://" + k8s::host_port(endpoint.address.text(), port.port));
+      }
     }
   }
   return urls;
@@ -63,7 +67,9 @@ void ApiServerCache::forget(const k8s::ObjectKey& slice) { urls_.erase(slice); }
 void ApiServerCache::write() {
   std::string text;
   for (const auto& [slice, urls] : urls_) {
-    for (const auto& url : urls) text += url + '\n';
+    for (const auto& url : urls) {
+      text += url + '\n';
+    }
   }
   if (directory_.empty() || text.empty() || text == written_) {
     return;
@@ -72,7 +78,9 @@ void ApiServerCache::write() {
   std::error_code error;
   fs::create_directories(directory_, error);
   auto failure = replace_file(fs::path(directory_) / file_name, text);
-  if (failure.empty()) written_ = std::move(text);
+  if (failure.empty()) {
+    written_ = std::move(text);
+  }
   if (failure != std::exchange(failure_, failure) && !failure.empty()) {
     spdlog::warn("--state: {}; a start that finds the API's ClusterIP unserved will not know its servers",
                  failure);

@@ -68,7 +68,9 @@ void check_port(const std::string& subject, const Listen& listen, BindFailure fa
   boost::asio::io_context context;
   const auto open = [&] { static_cast<void>(HttpServer::open_or_throw(context, listen, {})); };
   if (failure == BindFailure::fatal) {
-    if (findings.need(subject, open)) findings.ok(subject, text + " is free");
+    if (findings.need(subject, open)) {
+      findings.ok(subject, text + " is free");
+    }
     return;
   }
   try {

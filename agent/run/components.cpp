@@ -167,9 +167,13 @@ Backlog Components::backlog() const {
 }
 
 void Components::complain(const k8s::Complaint& complaint) {
-  if (complaint.type == k8s::ComplaintType::problem) metrics.complained();
+  if (complaint.type == k8s::ComplaintType::problem) {
+    metrics.complained();
+  }
   complaints.say(complaint, std::chrono::steady_clock::now());
-  if (auto event = k8s::event_of(complaint)) inputs.post(std::move(*event));
+  if (auto event = k8s::event_of(complaint)) {
+    inputs.post(std::move(*event));
+  }
 }
 
 }  // namespace lb::agent

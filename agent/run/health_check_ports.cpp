@@ -51,7 +51,9 @@ HealthCheckPorts::HealthCheckPorts(boost::asio::io_context& context, Dependencie
           dependencies.descriptors.listeners) {}
 
 void HealthCheckPorts::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
-  if (owner_ == Owner::kube_proxy) return health_checks_.serve({}, {});
+  if (owner_ == Owner::kube_proxy) {
+    return health_checks_.serve({}, {});
+  }
   health_checks_.serve(checks, addresses);
   events_.forget_but(port_names());
 }
@@ -60,7 +62,9 @@ bool HealthCheckPorts::follow_drain(lb_bool draining) {
   // kube-proxy is looked for only while its rules decide.
   const bool leaves = draining == LB_YES && (owner_ == Owner::kube_proxy || look_() == KubeProxy::present);
   const auto owner = leaves ? Owner::kube_proxy : Owner::agent;
-  if (owner == owner_) return false;
+  if (owner == owner_) {
+    return false;
+  }
   owner_ = owner;
   if (owner == Owner::kube_proxy) {
     spdlog::info(
@@ -91,7 +95,9 @@ void HealthCheckPorts::opened(const HealthCheck& check, const std::string& place
 /// As events_ knows them: places of health checks, and reasons of Events for the agent's own servers.
 std::set<std::string> HealthCheckPorts::port_names() const {
   auto names = health_checks_.waiting_places();
-  for (const auto& server : dependencies_.servers.all()) names.insert(server.event);
+  for (const auto& server : dependencies_.servers.all()) {
+    names.insert(server.event);
+  }
   return names;
 }
 

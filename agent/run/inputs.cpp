@@ -34,7 +34,9 @@ std::vector<k8s::ApiServer> servers_in(const std::vector<std::string>& files) {
   std::vector<k8s::ApiServer> servers;
   for (const auto& file : files) {
     std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored)) continue;
+    if (!std::filesystem::exists(file, ignored)) {
+      continue;
+    }
     try {
       servers.push_back(k8s::read_kubeconfig_server(file));
     } catch (const k8s::StartError& error) {
@@ -50,10 +52,14 @@ std::vector<k8s::ApiServer> known_servers(const AgentOptions& options, const k8s
   std::vector<k8s::ApiServer> servers;
   const auto add = [&servers](const k8s::ApiServer& server) {
     const auto same = [&server](const auto& known) { return known.text() == server.text(); };
-    if (std::ranges::none_of(servers, same)) servers.push_back(server);
+    if (std::ranges::none_of(servers, same)) {
+      servers.push_back(server);
+    }
   };
   std::ranges::for_each(servers_in(options.api_server_files), add);
-  if (const auto server = k8s::server_of(pod)) add(*server);
+  if (const auto server = k8s::server_of(pod)) {
+    add(*server);
+  }
   std::ranges::for_each(remembered_servers(options.state, pod.host), add);
   return servers;
 }
@@ -153,7 +159,9 @@ void Inputs::post(k8s::Event event) {
 }
 
 void Inputs::remove_startup_taint() {
-  if (!client_ || taint_ || options_.startup_taint.empty()) return;
+  if (!client_ || taint_ || options_.startup_taint.empty()) {
+    return;
+  }
   const auto runtime = k8s::asio_runtime(context_, *client_, std::random_device{}());
   taint_ = std::make_unique<k8s::StartupTaint>(
       runtime, options_.node, options_.startup_taint,

@@ -29,7 +29,9 @@ Moment Intake::queue() {
 void Intake::note(Subject what) { metrics_.changed(what, queue().wall); }
 
 void Intake::finish_burst() {
-  if (api_server_cache_ != nullptr) api_server_cache_->write();
+  if (api_server_cache_ != nullptr) {
+    api_server_cache_->write();
+  }
   burst_.reset();
   arrived_.reset();
   metrics_.in_sync();
@@ -43,7 +45,9 @@ void Intake::upsert(k8s::Service service) {
 
 void Intake::upsert(k8s::EndpointSlice slice) {
   note(Subject::endpoints);
-  if (api_server_cache_ != nullptr) api_server_cache_->see(slice);
+  if (api_server_cache_ != nullptr) {
+    api_server_cache_->see(slice);
+  }
   model_.upsert(std::move(slice));
 }
 
@@ -69,7 +73,9 @@ void Intake::erase_service(const k8s::ObjectKey& key) {
 
 void Intake::erase_slice(const k8s::ObjectKey& key) {
   note(Subject::endpoints);
-  if (api_server_cache_ != nullptr) api_server_cache_->forget(key);
+  if (api_server_cache_ != nullptr) {
+    api_server_cache_->forget(key);
+  }
   model_.erase_slice(key);
 }
 

@@ -116,7 +116,9 @@ void remove_leftovers(const fs::path& pins) {
     release_qdiscs(Links(layout.links()));
     detach_pins(layout);
   }
-  for (const auto& table : kept_tables(pins)) remove_kept(table);
+  for (const auto& table : kept_tables(pins)) {
+    remove_kept(table);
+  }
   std::error_code ignored;
   fs::remove(pins, ignored);  // removes only an empty directory
 }

@@ -24,7 +24,9 @@ std::vector<k8s::Address> device_addresses(const NodeNetwork& network,
   std::vector<k8s::Address> plain;
   plain.reserve(addresses.size());
   for (const auto& each : addresses) {
-    if (of_devices.contains(each.address)) plain.push_back(each.address);
+    if (of_devices.contains(each.address)) {
+      plain.push_back(each.address);
+    }
   }
   return plain;
 }

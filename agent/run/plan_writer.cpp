@@ -56,7 +56,9 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
 void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) const {
   dependencies_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial,
                                   end.steady - start.steady);
-  if (!dependencies_.tables.refuses_all()) dependencies_.metrics.synced(end.wall);
+  if (!dependencies_.tables.refuses_all()) {
+    dependencies_.metrics.synced(end.wall);
+  }
   if (const auto burst = dependencies_.intake.burst(); burst && batch == Batch::changes) {
     dependencies_.metrics.changes_written(end.steady - burst->steady);
   }

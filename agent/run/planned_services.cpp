@@ -18,7 +18,9 @@ using Clock = std::chrono::steady_clock;
 void set_own_addresses(Cluster& cluster, const NodePortAddresses& node_ports) {
   const auto network = read_network(Routes::ignored);
   std::vector<k8s::Address> addresses;
-  for (const auto& each : network.addresses(node_ports, {})) addresses.push_back(each.address);
+  for (const auto& each : network.addresses(node_ports, {})) {
+    addresses.push_back(each.address);
+  }
   cluster.set_addresses(std::move(addresses));
   cluster.set_broadcasts(network.broadcasts());
 }
@@ -67,7 +69,9 @@ void PlannedServices::apply(Batch batch, std::vector<PlanChange> changes) {
 }
 
 void PlannedServices::complain(const k8s::Complaint& complaint) {
-  if (complaint.type == k8s::ComplaintType::recovery) return;
+  if (complaint.type == k8s::ComplaintType::recovery) {
+    return;
+  }
   last_complaint_ = complaint_text(complaint);
   complaints_.insert(last_complaint_);
 }

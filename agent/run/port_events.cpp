@@ -20,11 +20,15 @@ void PortEvents::taken(const std::string& port, const k8s::Event& event, Time no
 
 void PortEvents::listens(const std::string& port, const std::string& message) {
   const auto found = waiting_.find(port);
-  if (found == waiting_.end()) return;
+  if (found == waiting_.end()) {
+    return;
+  }
   auto event = std::move(found->second.event);
   const bool was_posted = found->second.posted != Posted::nothing;
   waiting_.erase(found);
-  if (!was_posted) return;
+  if (!was_posted) {
+    return;
+  }
   event.reason = started(event.reason);
   event.message = message;
   event.severity = k8s::EventSeverity::normal;
@@ -37,7 +41,9 @@ void PortEvents::forget_but(const std::set<std::string>& ports) {
 
 void PortEvents::pass(Time now) {
   for (auto& [name, port] : waiting_) {
-    if (port.posted == Posted::warning) continue;
+    if (port.posted == Posted::warning) {
+      continue;
+    }
     if (now - port.since >= patience) {
       post(port, Posted::warning);
     } else if (port.posted == Posted::nothing) {

@@ -35,7 +35,9 @@ std::string sizes_text(const Sizes& sizes) {
 /// Logs remarks, except those that were logged for the previous options.
 void say_remarks(const std::vector<ConfigRemark>& remarks, const std::vector<ConfigRemark>& said) {
   for (const auto& remark : remarks) {
-    if (std::ranges::find(said, remark) != said.end()) continue;
+    if (std::ranges::find(said, remark) != said.end()) {
+      continue;
+    }
     if (remark.level == LogLevel::info) {
       spdlog::info("{}", remark.text);
     } else {

@@ -46,7 +46,9 @@ void log_refusal(const ProgramRefusal& refusal) {
 
 /// "client addresses not kept: default/web and 2 more", for `status`, where there is little room.
 std::string clients_text(const std::vector<std::string>& services) {
-  if (services.empty()) return {};
+  if (services.empty()) {
+    return {};
+  }
   const auto text = "client addresses not kept: " + services.front();
   return services.size() == 1 ? text : fmt::format("{} and {} more", text, services.size() - 1);
 }
@@ -330,7 +332,9 @@ void Agent::start_source() {
 }
 
 void Agent::report_absence() {
-  if (!absence_) return;
+  if (!absence_) {
+    return;
+  }
   spdlog::warn("{}", *absence_);
   components_.inputs.post(
       {{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});

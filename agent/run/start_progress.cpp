@@ -19,18 +19,24 @@ constexpr std::chrono::seconds pause{5};
 constexpr std::array<std::string_view, 3> needed = {"services", "endpointslices", "nodes"};
 
 std::string progress_of(const k8s::ApiStats& list) {
-  if (list.requests == 0) return fmt::format("{} (not asked for yet)", list.resource);
+  if (list.requests == 0) {
+    return fmt::format("{} (not asked for yet)", list.resource);
+  }
   return fmt::format("{} ({} requests, {} failed, {} bytes; last response {} s ago)", list.resource,
                      list.requests, list.failures, list.bytes,
                      std::chrono::duration_cast<std::chrono::seconds>(list.silence).count());
 }
 
 std::string awaited_objects(const std::vector<k8s::ApiStats>& api) {
-  if (api.empty()) return "the manifests";
+  if (api.empty()) {
+    return "the manifests";
+  }
   std::vector<std::string> lists;
   for (const auto& each : api) {
     const bool is_needed = std::ranges::find(needed, each.resource) != needed.end();
-    if (is_needed && each.lists == 0) lists.push_back(progress_of(each));
+    if (is_needed && each.lists == 0) {
+      lists.push_back(progress_of(each));
+    }
   }
   return lists.empty() ? "the objects of the API"
                        : fmt::format("the API's list of {}", fmt::join(lists, ", of "));
@@ -78,9 +84,13 @@ StartProgress::StartProgress(boost::asio::io_context& context, Ask ask)
 void StartProgress::watch() {
   timer_.expires_after(pause);
   timer_.async_wait([this](const auto& stopped) {
-    if (stopped) return;
+    if (stopped) {
+      return;
+    }
     const auto what = ask_();
-    if (what.empty()) return;
+    if (what.empty()) {
+      return;
+    }
     const auto now = Clock::now();
     const auto ms = [](Clock::duration time) {
       return std::chrono::duration_cast<std::chrono::milliseconds>(time);

@@ -10,13 +10,19 @@
 namespace lb::agent {
 
 std::string unused_proxies(const AgentOptions& options, const Environment& environment) {
-  if (!options.manifests.empty()) return {};
+  if (!options.manifests.empty()) {
+    return {};
+  }
   std::vector<const char*> set;
   for (const char* name : {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"}) {
     const auto* value = environment(name);
-    if (value != nullptr && *value != '\0') set.push_back(name);
+    if (value != nullptr && *value != '\0') {
+      set.push_back(name);
+    }
   }
-  if (set.empty()) return {};
+  if (set.empty()) {
+    return {};
+  }
   return fmt::format("the agent uses no HTTP proxy ({}): it connects to the API servers directly",
                      fmt::join(set, ", "));
 }

@@ -28,7 +28,9 @@ fs::path weak_place(const fs::path& path) {
   std::error_code error;
   const auto real = fs::canonical(path, error);
   for (auto at = real; !error && at != at.parent_path(); at = at.parent_path()) {
-    if (is_writable_by_all(at.parent_path(), Sticky::is_enough)) return at.parent_path();
+    if (is_writable_by_all(at.parent_path(), Sticky::is_enough)) {
+      return at.parent_path();
+    }
   }
   return {};
 }
@@ -36,13 +38,19 @@ fs::path weak_place(const fs::path& path) {
 /// The first of these that every user may write: the path, a file in it, a directory above these, where a
 /// link leads, too. Empty: none.
 fs::path weak_part(const fs::path& path) {
-  if (is_writable_by_all(path, Sticky::counts)) return path;
+  if (is_writable_by_all(path, Sticky::counts)) {
+    return path;
+  }
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    if (is_writable_by_all(at->path(), Sticky::counts)) return at->path();
+    if (is_writable_by_all(at->path(), Sticky::counts)) {
+      return at->path();
+    }
     std::error_code unknown;  // it may be gone by now
     const auto place = at->is_symlink(unknown) ? weak_place(at->path()) : fs::path();
-    if (!place.empty()) return place;
+    if (!place.empty()) {
+      return place;
+    }
   }
   return weak_place(path);
 }

@@ -24,20 +24,32 @@ void AddressTable::set_node(const std::vector<NodeAddress>& addresses) {
 }
 
 void AddressTable::count(const lb_frontend_key& frontend, lb_kind kind, int change) {
-  if (kind == LB_NODE_PORT) return;
+  if (kind == LB_NODE_PORT) {
+    return;
+  }
   const lb_address_key address = address_of(frontend.address);
   ServiceUse& use = services_[address];
   (kind == LB_CLUSTER_IP ? use.cluster : use.others) += static_cast<std::uint32_t>(change);
-  if (use.cluster == 0 && use.others == 0) services_.erase(address);
+  if (use.cluster == 0 && use.others == 0) {
+    services_.erase(address);
+  }
   touched_.insert(address);
 }
 
 error_code AddressTable::write() {
-  if (!pending_) return {};
+  if (!pending_) {
+    return {};
+  }
   Keys keys;
-  for (const auto& [key, kind] : node_) keys.insert(key);
-  for (const auto& [key, use] : services_) keys.insert(key);
-  for (const auto& [key, value] : entries_.entries()) keys.insert(key);
+  for (const auto& [key, kind] : node_) {
+    keys.insert(key);
+  }
+  for (const auto& [key, use] : services_) {
+    keys.insert(key);
+  }
+  for (const auto& [key, value] : entries_.entries()) {
+    keys.insert(key);
+  }
   pending_ = false;
   return write(keys);
 }
@@ -60,8 +72,12 @@ error_code AddressTable::write(const Keys& keys) {
       note(entries_.erase(key));
     }
   }
-  for (const lb_address_key& key : own) note(entries_.put(key, value_of(key, node_.find(key)->second)));
-  if (!others.empty()) note(write_services(others));
+  for (const lb_address_key& key : own) {
+    note(entries_.put(key, value_of(key, node_.find(key)->second)));
+  }
+  if (!others.empty()) {
+    note(write_services(others));
+  }
   pending_ = pending_ || error;
   return error;
 }
@@ -76,7 +92,9 @@ error_code AddressTable::write_services(const std::vector<lb_address_key>& keys)
     const auto kind = services_.find(key)->second.cluster > 0 ? LB_CLUSTER_ADDRESS : LB_SERVICE_ADDRESS;
     const auto failed = fits ? entries_.put(key, value_of(key, kind))
                              : make_error_code(boost::system::errc::no_space_on_device);
-    if (failed) error = failed;
+    if (failed) {
+      error = failed;
+    }
   }
   return error;
 }

@@ -22,10 +22,18 @@ Adoption::Adoption(TableSet& tables)
       backends_(tables.reclaimer.backend_pool().limit()) {}
 
 maps::result<Adopted> Adoption::run() {
-  if (auto error = tables_.addresses.load()) return error;
-  if (auto error = tables_.frontends.load()) return error;
-  if (auto error = tables_.ranges.load()) return error;
-  if (auto error = adopt_names()) return error;
+  if (auto error = tables_.addresses.load()) {
+    return error;
+  }
+  if (auto error = tables_.frontends.load()) {
+    return error;
+  }
+  if (auto error = tables_.ranges.load()) {
+    return error;
+  }
+  if (auto error = adopt_names()) {
+    return error;
+  }
   adopt_frontends();
   adopt_ranges();
   adopt_backends();
@@ -34,21 +42,27 @@ maps::result<Adopted> Adoption::run() {
                         .backends = count(backends_),
                         .frontends = tables_.frontends.entries().size()};
   // Empty maps need no grace period: no program can still be reading an entry that did not exist.
-  if (count(services_) + adopted.backends + adopted.frontends > 0) reclaim();
+  if (count(services_) + adopted.backends + adopted.frontends > 0) {
+    reclaim();
+  }
   return adopted;
 }
 
 void Adoption::reclaim() {
   tables_.reclaimer.adopt(backends_, services_);
   for (const std::uint32_t number : retired_) {
-    if (!states_.contains(number)) tables_.reclaimer.retire_service(number);
+    if (!states_.contains(number)) {
+      tables_.reclaimer.retire_service(number);
+    }
   }
   tables_.reclaimer.flush();
 }
 
 maps::error_code Adoption::adopt_names() {
   return tables_.store.names.for_each([&](std::uint32_t number, const lb_name& name) {
-    if (!tables_.services.is_usable(number)) return;
+    if (!tables_.services.is_usable(number)) {
+      return;
+    }
     services_[number] = true;
     const ServicePortKey key{.name = std::string(maps::stored_text(name.service)),
                              .protocol = name.protocol,
@@ -66,20 +80,26 @@ maps::error_code Adoption::adopt_names() {
 /// removes it.
 ServiceState& Adoption::state_of(std::uint32_t number) {
   ServiceState*& state = states_[number];
-  if (state == nullptr) state = &tables_.services.add({}, number);
+  if (state == nullptr) {
+    state = &tables_.services.add({}, number);
+  }
   return *state;
 }
 
 void Adoption::adopt_frontends() {
   for (const auto& [key, value] : tables_.frontends.entries()) {
     state_of(value.service).frontends.insert(key);
-    if (tables_.services.is_usable(value.service)) services_[value.service] = true;
+    if (tables_.services.is_usable(value.service)) {
+      services_[value.service] = true;
+    }
   }
 }
 
 void Adoption::adopt_ranges() {
   for (const auto& [key, value] : tables_.ranges.entries()) {
-    if (!tables_.services.is_usable(key.service)) continue;  // skip lists that belong to no service
+    if (!tables_.services.is_usable(key.service)) {
+      continue;  // skip lists that belong to no service
+    }
     state_of(key.service).ranges.insert(key);
     services_[key.service] = true;
   }
@@ -89,7 +109,9 @@ void Adoption::adopt_backends() {
   const auto& entries = tables_.store.backends;
   for (std::uint32_t id = 1; id < entries.size(); ++id) {
     const std::uint32_t number = entries.load(id).service;
-    if (number == 0) continue;
+    if (number == 0) {
+      continue;
+    }
     backends_[id] = true;
     const auto state = states_.find(number);
     if (state != states_.end()) {
@@ -107,12 +129,18 @@ void Adoption::adopt_backends() {
 // A set that overlaps another one or exceeds the array is damaged; it is written again.
 void Adoption::adopt_sets() {
   for (const auto& [number, state] : states_) {
-    if (!tables_.services.is_usable(number)) continue;
+    if (!tables_.services.is_usable(number)) {
+      continue;
+    }
     const lb_service service = tables_.store.services.load(number);
     const maps::Extent cluster{.first = service.cluster.first, .count = service.cluster.count};
     const maps::Extent local{.first = service.local.first, .count = service.local.count};
-    if (tables_.reclaimer.claim(cluster)) state->cluster = cluster;
-    if (tables_.reclaimer.claim(local)) state->local = local;
+    if (tables_.reclaimer.claim(cluster)) {
+      state->cluster = cluster;
+    }
+    if (tables_.reclaimer.claim(local)) {
+      state->local = local;
+    }
   }
 }
 

@@ -48,23 +48,37 @@ std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) 
     batch.push_back(
         {.outcome = {.change = std::move(change), .since = since, .error = {}, .reason = {}}, .ports = {}});
     batch.back().ports = unwritten_ports(batch.back().outcome.change);
-    for (const PortWork& port : batch.back().ports) add_claims(claims, port);
+    for (const PortWork& port : batch.back().ports) {
+      add_claims(claims, port);
+    }
   }
-  for (Work& work : batch) remove_frontends(work, claims);
-  for (Work& work : batch) publish_ports(work);
-  for (Work& work : batch) finish(work);
   for (Work& work : batch) {
-    if (has_room_now(work)) write_again(work);
+    remove_frontends(work, claims);
+  }
+  for (Work& work : batch) {
+    publish_ports(work);
+  }
+  for (Work& work : batch) {
+    finish(work);
+  }
+  for (Work& work : batch) {
+    if (has_room_now(work)) {
+      write_again(work);
+    }
   }
   std::vector<ServiceOutcome> written;
   written.reserve(batch.size());
-  for (Work& work : batch) written.push_back(std::move(work.outcome));
+  for (Work& work : batch) {
+    written.push_back(std::move(work.outcome));
+  }
   return written;
 }
 
 /// Whether a table that was full has room now: services of the same batch may have left it afterwards.
 bool BatchWriter::has_room_now(const Work& work) const {
-  if (!is_full(work.outcome.error)) return false;
+  if (!is_full(work.outcome.error)) {
+    return false;
+  }
   return work.outcome.full == &Sizes::ranges      ? tables_.ranges.has_room()
          : work.outcome.full == &Sizes::frontends ? tables_.frontends.has_room()
                                                   : false;
@@ -90,9 +104,15 @@ std::vector<BatchWriter::PortWork> BatchWriter::unwritten_ports(const PlanChange
     const bool goes = plan == change.ports.end() || (state != have.end() && state->first < (*plan)->key);
     const bool comes = !goes && (state == have.end() || (*plan)->key < state->first);
     const PortWork port{goes ? nullptr : &*plan, comes ? nullptr : state->second.get()};
-    if (goes || comes || !is_written(*port.state, *port.plan)) unwritten.push_back(port);
-    if (!goes) ++plan;
-    if (!comes) ++state;
+    if (goes || comes || !is_written(*port.state, *port.plan)) {
+      unwritten.push_back(port);
+    }
+    if (!goes) {
+      ++plan;
+    }
+    if (!comes) {
+      ++state;
+    }
   }
   return unwritten;
 }
@@ -102,16 +122,22 @@ bool BatchWriter::is_written(const ServiceState& state, const std::shared_ptr<co
 }
 
 void BatchWriter::add_claims(FrontendKeys& claims, const PortWork& port) {
-  if (port.plan == nullptr) return;
+  if (port.plan == nullptr) {
+    return;
+  }
   const ServicePortPlan& plan = **port.plan;
-  for (const FrontendPlan& frontend : plan.frontends) claims.insert(key_of(plan.key, frontend));
+  for (const FrontendPlan& frontend : plan.frontends) {
+    claims.insert(key_of(plan.key, frontend));
+  }
 }
 
 // A key that another service of this batch claims is not removed: one update moves it to that service,
 // without a gap.
 void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
   for (const PortWork& port : work.ports) {
-    if (port.state == nullptr) continue;
+    if (port.state == nullptr) {
+      continue;
+    }
     erase_if(port.state->frontends, [&](const auto& key) {
       return !claims.contains(key) && erase_frontend(work, *port.state, key);
     });
@@ -121,30 +147,41 @@ void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
 /// True if the frontend no longer points to this service, now or later.
 bool BatchWriter::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
   const error_code error = tables_.frontends.remove(key, state.number);
-  if (error)
+  if (error) {
     fail(work, error, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
+  }
   return !error;
 }
 
 void BatchWriter::publish_ports(Work& work) {
   for (PortWork& port : work.ports) {
-    if (port.plan != nullptr) publish_port(work, port);
+    if (port.plan != nullptr) {
+      publish_port(work, port);
+    }
   }
 }
 
 void BatchWriter::publish_port(Work& work, PortWork& port) {
   const ServicePortPlan& plan = **port.plan;
-  if (port.state == nullptr) port.state = create_state(work, plan);
-  if (port.state == nullptr) return;
+  if (port.state == nullptr) {
+    port.state = create_state(work, plan);
+  }
+  if (port.state == nullptr) {
+    return;
+  }
   ServiceState& state = *port.state;
   state.is_whole = false;
   const bool all_added = add_ranges(work, state, plan);
   const bool is_new = state.plan != *port.plan;
   const Shortage shortage = tables_.publisher.publish(state, *port.plan);
-  if (shortage != Shortage::none) restrict_old_plan(work, state, plan);
+  if (shortage != Shortage::none) {
+    restrict_old_plan(work, state, plan);
+  }
   switch (shortage) {
     case Shortage::none: {
-      if (is_new) tables_.note_change(plan.key);
+      if (is_new) {
+        tables_.note_change(plan.key);
+      }
       const bool others_removed = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
       const bool has_frontends = point_frontends(work, state, plan);
       port.is_whole = all_added && others_removed && has_frontends;
@@ -163,7 +200,9 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
 
 /// A service that keeps what it had obeys the source ranges of its new plan nevertheless.
 void BatchWriter::restrict_old_plan(Work& work, ServiceState& state, const ServicePortPlan& plan) {
-  if (plan.policy.source_ranges != LB_YES) return;
+  if (plan.policy.source_ranges != LB_YES) {
+    return;
+  }
   tables_.publisher.restrict_sources(state);
   static_cast<void>(remove_ranges(work, state, range_keys(plan.source_ranges, state.number)));
 }
@@ -175,7 +214,9 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
   bool all = true;
   for (const FrontendPlan& frontend : plan.frontends) {
     const lb_frontend_key key = key_of(plan.key, frontend);
-    if (too_many && !tables_.frontends.contains(key)) continue;
+    if (too_many && !tables_.frontends.contains(key)) {
+      continue;
+    }
     if (const error_code error = tables_.frontends.put(key, frontend_of(key, frontend, state.number))) {
       all = false;
       too_many = too_many || is_full(error);
@@ -185,7 +226,9 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
                           : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
       continue;
     }
-    if (state.frontends.insert(key).second) tables_.note_change(plan.key);
+    if (state.frontends.insert(key).second) {
+      tables_.note_change(plan.key);
+    }
   }
   return all;
 }
@@ -197,8 +240,12 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
 bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   const auto wanted = range_keys(plan.source_ranges, state.number);
   error_code error = tables_.ranges.add(state.ranges, wanted);
-  if (is_full(error) && remove_ranges(work, state, wanted)) error = tables_.ranges.add(state.ranges, wanted);
-  if (!error) return true;
+  if (is_full(error) && remove_ranges(work, state, wanted)) {
+    error = tables_.ranges.add(state.ranges, wanted);
+  }
+  if (!error) {
+    return true;
+  }
   note_full(work, error, &Sizes::ranges);
   fail(work, error,
        fmt::format("some of its source ranges cannot be written, and their clients are denied (lb_ranges "
@@ -209,7 +256,9 @@ bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortP
 
 bool BatchWriter::remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted) {
   const error_code error = tables_.ranges.remove_others(state.ranges, Ranges(wanted.begin(), wanted.end()));
-  if (error) fail(work, error, fmt::format("a source range cannot be removed: {}", error.message()));
+  if (error) {
+    fail(work, error, fmt::format("a source range cannot be removed: {}", error.message()));
+  }
   return !error;
 }
 
@@ -232,7 +281,9 @@ ServiceState* BatchWriter::create_state(Work& work, const ServicePortPlan& plan)
 // Removes frontends that another service claimed but did not get.
 void BatchWriter::finish(Work& work) {
   for (const PortWork& port : work.ports) {
-    if (port.state == nullptr) continue;
+    if (port.state == nullptr) {
+      continue;
+    }
     ServiceState& state = *port.state;
     FrontendKeys planned;
     add_claims(planned, port);
@@ -246,31 +297,45 @@ void BatchWriter::finish(Work& work) {
 void BatchWriter::retire_ports(Work& work) {
   ServiceTable::States retired;
   for (const PortWork& port : work.ports) {
-    if (port.plan == nullptr && retire_port(work, *port.state)) retired.insert(port.state);
+    if (port.plan == nullptr && retire_port(work, *port.state)) {
+      retired.insert(port.state);
+    }
   }
   tables_.services.forget(work.outcome.change.service, retired);
 }
 
 // The name is retired last: if the agent is killed before, the next one withdraws the service again.
 bool BatchWriter::retire_port(Work& work, ServiceState& state) {
-  if (!state.frontends.empty() || !remove_ranges(work, state, {})) return false;
-  if (!tables_.services.is_usable(state.number)) return true;
-  if (!state.ids.empty()) tables_.note_change(state.key);
+  if (!state.frontends.empty() || !remove_ranges(work, state, {})) {
+    return false;
+  }
+  if (!tables_.services.is_usable(state.number)) {
+    return true;
+  }
+  if (!state.ids.empty()) {
+    tables_.note_change(state.key);
+  }
   tables_.publisher.withdraw(state);
   const error_code error = tables_.services.retire(state);
-  if (error) fail(work, error, fmt::format("its name cannot be retired: {}", error.message()));
+  if (error) {
+    fail(work, error, fmt::format("its name cannot be retired: {}", error.message()));
+  }
   return !error;
 }
 
 void BatchWriter::note_full(Work& work, const error_code& error, TableSizes::Table table) {
-  if (!is_full(error)) return;
+  if (!is_full(error)) {
+    return;
+  }
   work.outcome.full = table;
   sizes_.note_full(table);
 }
 
 void BatchWriter::fail(Work& work, const error_code& error, std::string reason) {
   work.outcome.progress = Progress::failed;
-  if (!work.outcome.reason.empty()) return;
+  if (!work.outcome.reason.empty()) {
+    return;
+  }
   work.outcome.error = error;
   work.outcome.reason = std::move(reason);
 }
@@ -283,7 +348,9 @@ void BatchWriter::report_full(Work& work, TableSizes::Table table, const std::st
                 what + "; what the service had is kept");
   }
   tables_.reclaimer.request_sweep();
-  if (work.outcome.progress == Progress::written) work.outcome.progress = Progress::waiting;
+  if (work.outcome.progress == Progress::written) {
+    work.outcome.progress = Progress::waiting;
+  }
 }
 
 }  // namespace lb::agent

@@ -80,7 +80,9 @@ class Walk {
   [[nodiscard]] maps::error_code all(HandOverCount& count) {
     auto error = each_unassured(count);
     hand_batch(count);
-    if (error) return error;
+    if (error) {
+      return error;
+    }
     error = each_assured(count);
     hand_batch(count);
     return error;
@@ -89,7 +91,9 @@ class Walk {
  private:
   [[nodiscard]] maps::error_code each_assured(HandOverCount& count) {
     return each(assured_, [&](const Key& key, const Flow& flow) {
-      if (!has_ended(key, flow)) record(count, key, flow);
+      if (!has_ended(key, flow)) {
+        record(count, key, flow);
+      }
     });
   }
 
@@ -97,7 +101,9 @@ class Walk {
   [[nodiscard]] maps::error_code each_unassured(HandOverCount& count) {
     return each(unassured_, [&](const Key& key, const Flow& flow) {
       const auto lives = key.protocol == LB_UDP ? LB_UNASSURED_SECONDS : handshake_seconds;
-      if (age(now_, flow.track.seen) > lives || assured_.get(key)) return;
+      if (age(now_, flow.track.seen) > lives || assured_.get(key)) {
+        return;
+      }
       if (key.protocol == LB_UDP) {
         record(count, key, flow);
       } else {
@@ -109,28 +115,42 @@ class Walk {
   template <class Visit>
   static maps::error_code each(Table& table, Visit visit) {
     return table.for_each([&](const Key& key, const Flow& flow) {
-      if (flow.track.direction == LB_FORWARD) visit(key, flow);
+      if (flow.track.direction == LB_FORWARD) {
+        visit(key, flow);
+      }
     });
   }
 
   [[nodiscard]] bool has_ended(const Key& key, const Flow& flow) const {
-    if (flow.track.state < LB_CLOSING) return false;
+    if (flow.track.state < LB_CLOSING) {
+      return false;
+    }
     const auto other = assured_.get(other_key(key, flow));
     return flow.track.state == LB_RESET || !other || other->track.state >= LB_CLOSING;
   }
 
   void record(HandOverCount& count, const Key& key, const Flow& flow) {
-    if (handing_ == HandOver::forbidden) return count.leave(RemainReason::no_successor, tuple_of(key));
+    if (handing_ == HandOver::forbidden) {
+      return count.leave(RemainReason::no_successor, tuple_of(key));
+    }
     const auto tracked = tracked_of(key, flow);
-    if (!tracked) return count.leave(why_not(key), tuple_of(key));
+    if (!tracked) {
+      return count.leave(why_not(key), tuple_of(key));
+    }
     batch_.push_back({key, flow, *tracked, std::nullopt});
-    if (batch_.size() == max_dropped_connections) hand_batch(count);
+    if (batch_.size() == max_dropped_connections) {
+      hand_batch(count);
+    }
   }
 
   void hand_batch(HandOverCount& count) {
-    if (batch_.empty()) return;
+    if (batch_.empty()) {
+      return;
+    }
     std::vector<TrackedTuple> dropped;
-    for (auto& each : batch_) add_dropped(dropped, each);
+    for (auto& each : batch_) {
+      add_dropped(dropped, each);
+    }
     const DroppedPackets while_handed(filter_, dropped);
     for (const auto& each : batch_) {
       if (const auto error = give(each)) {
@@ -148,15 +168,21 @@ class Walk {
   void add_dropped(std::vector<TrackedTuple>& dropped, Handed<Key, Flow>& handed) {
     dropped.push_back(reversed(handed.tracked.reply));
     dropped.push_back(reversed(handed.tracked.original));
-    if (handed.flow.track.path != LB_PATH_STACK) return;
-    if (const auto found = conntrack_.find(reversed(handed.tracked.reply))) handed.merge(*found);
+    if (handed.flow.track.path != LB_PATH_STACK) {
+      return;
+    }
+    if (const auto found = conntrack_.find(reversed(handed.tracked.reply))) {
+      handed.merge(*found);
+    }
     dropped.push_back(handed.tracked.reply);
   }
 
   /// After an error the flow stays ours, and the stack goes on translating it.
   [[nodiscard]] boost::system::error_code give(const Handed<Key, Flow>& handed) {
     const auto& stacks_entry = handed.stacks_entry;
-    if (stacks_entry) static_cast<void>(conntrack_.erase(stacks_entry->original));
+    if (stacks_entry) {
+      static_cast<void>(conntrack_.erase(stacks_entry->original));
+    }
     const auto error = hand_to_conntrack(conntrack_, handed.tracked);
     if (!error) {
       forget(handed.key, handed.flow);
@@ -207,12 +233,16 @@ void HandOverCount::leave(RemainReason reason, const TrackedTuple& requests) {
   constexpr std::size_t max_examples = 5;
   auto& flows = left.at(static_cast<std::size_t>(reason));
   ++flows.count;
-  if (flows.examples.size() < max_examples) flows.examples.push_back(requests);
+  if (flows.examples.size() < max_examples) {
+    flows.examples.push_back(requests);
+  }
 }
 
 std::size_t HandOverCount::all_left() const {
   std::size_t sum = 0;
-  for (const auto& flows : left) sum += flows.count;
+  for (const auto& flows : left) {
+    sum += flows.count;
+  }
   return sum;
 }
 
@@ -226,8 +256,12 @@ std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow)
 maps::result<HandOverCount> hand_over(const DrainedTables& tables, const HandOverTarget& target,
                                       HandOver handing, std::uint32_t now) {
   HandOverCount count;
-  if (auto error = Walk(tables.flows4, tables.unassured4, target, handing, now).all(count)) return error;
-  if (auto error = Walk(tables.flows6, tables.unassured6, target, handing, now).all(count)) return error;
+  if (auto error = Walk(tables.flows4, tables.unassured4, target, handing, now).all(count)) {
+    return error;
+  }
+  if (auto error = Walk(tables.flows6, tables.unassured6, target, handing, now).all(count)) {
+    return error;
+  }
   return count;
 }
 

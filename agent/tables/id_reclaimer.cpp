@@ -24,7 +24,9 @@ IdReclaimer::IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, map
 }
 
 std::optional<Extent> IdReclaimer::slots(std::uint32_t count) {
-  if (closed_ && count > 0) return std::nullopt;
+  if (closed_ && count > 0) {
+    return std::nullopt;
+  }
   return slots_.allocate(count);
 }
 
@@ -39,14 +41,18 @@ IdReclaimer::Retired<T> IdReclaimer::stamped(T what) {
 }
 
 void IdReclaimer::retire(Extent extent) {
-  if (extent.count > 0) retired_slots_.push_back(stamped(extent));
+  if (extent.count > 0) {
+    retired_slots_.push_back(stamped(extent));
+  }
 }
 
 void IdReclaimer::retire_backend(std::uint32_t id) {
   dirty_ = true;
   const RetiredBackend retired{.epoch = started_, .service = store_.backends.load(id).service};
   // We never create two ids with one key; the second one stays out of use until the next start.
-  if (!retired_backends_.emplace(id, retired).second) return;
+  if (!retired_backends_.emplace(id, retired).second) {
+    return;
+  }
   ++retired_of_[retired.service];
   ++unswept_backends_;
 }
@@ -57,25 +63,33 @@ void IdReclaimer::retire_service(std::uint32_t number) {
 }
 
 std::optional<std::uint32_t> IdReclaimer::find_retired(const BackendKey& key) const {
-  if (retired_backends_.empty()) return std::nullopt;
+  if (retired_backends_.empty()) {
+    return std::nullopt;
+  }
   const auto found = retired_backends_.find(key);
   return found == retired_backends_.end() ? std::nullopt : std::optional(found->first);
 }
 
 void IdReclaimer::revive(std::uint32_t id) {
   const auto retired = retired_backends_.find(id);
-  if (retired == retired_backends_.end()) return;
+  if (retired == retired_backends_.end()) {
+    return;
+  }
   forget_backend_of(retired->second.service);
   retired_backends_.erase(retired);
 }
 
 void IdReclaimer::forget_backend_of(std::uint32_t number) {
   const auto count = retired_of_.find(number);
-  if (count != retired_of_.end() && --count->second == 0) retired_of_.erase(count);
+  if (count != retired_of_.end() && --count->second == 0) {
+    retired_of_.erase(count);
+  }
 }
 
 void IdReclaimer::flush() {
-  if (!dirty_ || started_ != completed_) return;
+  if (!dirty_ || started_ != completed_) {
+    return;
+  }
   dirty_ = false;
   ++started_;
   grace_.after([this] { passed(); });
@@ -96,13 +110,17 @@ void IdReclaimer::passed() {
 void IdReclaimer::request_sweep() {
   urgent_ = true;
   flush();
-  if (started_ == completed_) sweep_if_wanted();
+  if (started_ == completed_) {
+    sweep_if_wanted();
+  }
 }
 
 void IdReclaimer::sweep_if_wanted() {
   const bool wanted =
       urgent_ || unswept_backends_ > backends_.available() || unswept_services_ > services_.available();
-  if (sweeping_ || !wanted) return;
+  if (sweeping_ || !wanted) {
+    return;
+  }
   sweeping_ = true;
   urgent_ = false;
   sweep_epoch_ = completed_;
@@ -121,7 +139,9 @@ void IdReclaimer::swept(const maps::result<maps::Named>& named) {
   }
   // This sweep also serves a sweep requested meanwhile; otherwise two full tables would request sweeps for
   // ever.
-  if (unswept_backends_ + unswept_services_ == 0) urgent_ = false;
+  if (unswept_backends_ + unswept_services_ == 0) {
+    urgent_ = false;
+  }
   freed_();
 }
 
@@ -131,8 +151,12 @@ void IdReclaimer::release_backends(const maps::Named& named) {
     const auto retired = next++;
     const auto [id, kept] = *retired;
     const bool swept = kept.epoch < sweep_epoch_;
-    if (!swept) ++unswept_backends_;
-    if (!swept || named.backend(id)) continue;
+    if (!swept) {
+      ++unswept_backends_;
+    }
+    if (!swept || named.backend(id)) {
+      continue;
+    }
     retired_backends_.erase(retired);
     forget_backend_of(kept.service);
     store_.backends.store(id, {});
@@ -143,7 +167,9 @@ void IdReclaimer::release_backends(const maps::Named& named) {
 void IdReclaimer::release_services(const maps::Named& named) {
   std::erase_if(retired_services_, [&](const Retired<std::uint32_t>& retired) {
     const bool swept = retired.epoch < sweep_epoch_;
-    if (!swept) ++unswept_services_;
+    if (!swept) {
+      ++unswept_services_;
+    }
     return swept && !named.service(retired.what) && !retired_of_.contains(retired.what) &&
            release_service(retired.what);
   });
@@ -152,20 +178,26 @@ void IdReclaimer::release_services(const maps::Named& named) {
 bool IdReclaimer::release_service(std::uint32_t number) {
   store_.services.store(number, {});
   // The name is erased last: while it exists, the number is not free, also for the next agent.
-  if (store_.names.erase(number)) return false;
+  if (store_.names.erase(number)) {
+    return false;
+  }
   services_.release(number);
   return true;
 }
 
 bool IdReclaimer::may_free_more(std::uint64_t since) const noexcept {
-  if (swept_epoch_ > since) return false;
+  if (swept_epoch_ > since) {
+    return false;
+  }
   return closed_ || dirty_ || started_ != completed_ || sweeping_ || urgent_ || unswept_backends_ > 0 ||
          unswept_services_ > 0;
 }
 
 std::uint64_t IdReclaimer::retired_slots() const {
   std::uint64_t slots = 0;
-  for (const auto& retired : retired_slots_) slots += retired.what.count;
+  for (const auto& retired : retired_slots_) {
+    slots += retired.what.count;
+  }
   return slots;
 }
 

@@ -37,7 +37,9 @@ using Key = std::array<std::uint64_t, 2>;
 Key key_of(std::string_view text) {
   Key key{text.size(), ~text.size()};
   for (auto& half : key) {
-    for (const char each : text) half = lb_mix(half, static_cast<unsigned char>(each));
+    for (const char each : text) {
+      half = lb_mix(half, static_cast<unsigned char>(each));
+    }
     half = lb_mix(half, key[0]);
   }
   return key;

@@ -17,7 +17,9 @@ class ProblemReports {
 
   /// `subject` has one problem at a time; `object` is its name for operators, like "Service default/web".
   void report(const std::string& subject, const std::string& object, const std::string& reason) {
-    if (std::exchange(reported_[subject], reason) == reason) return;
+    if (std::exchange(reported_[subject], reason) == reason) {
+      return;
+    }
     complain_({.object = object, .where = {}, .reason = reason});
   }
   void end(const std::string& subject) { reported_.erase(subject); }

@@ -36,13 +36,19 @@ struct Publisher::Draft {
   bool keeps_tables = false;  ///< both sets stay as they are, and have no list of slots here
 
   void clear() {
-    for (auto* list : {&ids, &cluster_slots, &local_slots}) list->clear();
+    for (auto* list : {&ids, &cluster_slots, &local_slots}) {
+      list->clear();
+    }
     forget_changes();
   }
   /// Frees the memory of a first plan, in which everything is new; later changes are small.
   void forget_changes() {
-    for (auto* list : {&revived, &leftover}) *list = {};
-    for (auto* list : {&created, &changed}) *list = {};
+    for (auto* list : {&revived, &leftover}) {
+      *list = {};
+    }
+    for (auto* list : {&created, &changed}) {
+      *list = {};
+    }
   }
 };
 
@@ -104,7 +110,9 @@ void table_of(const BackendList& backends, lb_scope scope, const std::vector<std
   std::vector<RendezvousMember> members;
   auto id = ids.begin();
   for (const BackendPlan& backend : backends) {
-    if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, *id});
+    if (in_set(backend, scope)) {
+      members.push_back({backend.address, backend.port, backend.weight, *id});
+    }
     ++id;
   }
   rendezvous_slots(members, size, slots);
@@ -137,11 +145,14 @@ Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, const WeightSlots
 /// consistent selection. `ids` is parallel to plan.backends.
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
               std::uint32_t consistent_slots, std::vector<std::uint32_t>& slots) {
-  if (plan.policy.selection == LB_CONSISTENT)
+  if (plan.policy.selection == LB_CONSISTENT) {
     return table_of(plan.backends, scope, ids, consistent_slots, slots);
+  }
   slots.clear();
   const WeightSlots weights(plan.backends, scope);
-  if (weights.all() == 0) return;
+  if (weights.all() == 0) {
+    return;
+  }
   slots.resize(weights.all() + 1);  // one more, for fill_once() to write to
   auto slot = slots.begin();
   auto id = ids.begin();
@@ -179,22 +190,33 @@ Publisher::Publisher(const maps::Store& store, IdReclaimer& reclaimer, std::uint
 Publisher::~Publisher() = default;
 
 Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const ServicePortPlan>& published) {
-  if (state.plan == published)
+  if (state.plan == published) {
     return Shortage::none;  // already published; repair() checks whether it is
                             // still intact
+  }
   const ServicePortPlan& plan = *published;
   Draft& draft = *draft_;
   draft.clear();
   match(state, plan, draft);
-  if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) return shortage;
-  for (const std::uint32_t id : draft.revived) reclaimer_.revive(id);
+  if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) {
+    return shortage;
+  }
+  for (const std::uint32_t id : draft.revived) {
+    reclaimer_.revive(id);
+  }
   write_backends(state, draft);
   write_extent(state.cluster, draft.cluster, draft.cluster_slots);
   write_extent(state.local, draft.local, draft.local_slots);
   switch_sets(state, plan, draft);
-  if (draft.cluster != state.cluster) reclaimer_.retire(state.cluster);
-  if (draft.local != state.local) reclaimer_.retire(state.local);
-  for (const std::uint32_t id : draft.leftover) end_backend(id);
+  if (draft.cluster != state.cluster) {
+    reclaimer_.retire(state.cluster);
+  }
+  if (draft.local != state.local) {
+    reclaimer_.retire(state.local);
+  }
+  for (const std::uint32_t id : draft.leftover) {
+    end_backend(id);
+  }
   state.ids = draft.ids;
   state.plan = published;
   state.cluster = draft.cluster;
@@ -213,16 +235,22 @@ void Publisher::withdraw(ServiceState& state) {
   store_.services.publish<offsetof(lb_service, local)>(state.number, {});
   reclaimer_.retire(std::exchange(state.cluster, {}));
   reclaimer_.retire(std::exchange(state.local, {}));
-  for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
+  for (const std::uint32_t id : std::exchange(state.ids, {})) {
+    end_backend(id);
+  }
   state.plan.reset();
 }
 
 void Publisher::restrict_sources(ServiceState& state) {
   lb_service row = store_.services.load(state.number);
-  if (row.policy.source_ranges == LB_YES) return;
+  if (row.policy.source_ranges == LB_YES) {
+    return;
+  }
   row.policy.source_ranges = LB_YES;
   store_.services.publish_change<offsetof(lb_service, policy)>(state.number, row);
-  if (!state.plan) return;
+  if (!state.plan) {
+    return;
+  }
   auto plan = std::make_shared<ServicePortPlan>(*state.plan);
   plan->policy.source_ranges = LB_YES;
   state.plan = std::move(plan);
@@ -250,9 +278,13 @@ std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
 
 /// Copies the slots; nothing reads the new extent yet.
 bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
-  if (extent.first + extent.count <= limit) return false;
+  if (extent.first + extent.count <= limit) {
+    return false;
+  }
   const auto next = reclaimer_.slots(extent.count);
-  if (!next) return false;
+  if (!next) {
+    return false;
+  }
   if (next->first + next->count > limit) {
     reclaimer_.cancel(*next);
     return false;
@@ -300,7 +332,9 @@ void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan&
       wanted.skip_chunk();
     } else if (same_address(*old, *wanted)) {
       draft.ids[at] = *old_id++;
-      if (*old != *wanted) draft.changed.push_back({at, &*wanted});
+      if (*old != *wanted) {
+        draft.changed.push_back({at, &*wanted});
+      }
       ++at;
       ++old;
       ++wanted;
@@ -310,8 +344,12 @@ void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan&
       add();
     }
   }
-  while (old != old_end) drop();
-  while (wanted != wanted_end) add();
+  while (old != old_end) {
+    drop();
+  }
+  while (wanted != wanted_end) {
+    add();
+  }
 }
 
 /// Another agent published these backends. Only the map has their order, which is usually this one.
@@ -322,19 +360,27 @@ void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& 
   for (; id != state.ids.end() && wanted != plan.backends.end(); ++id, ++at, ++wanted) {
     const lb_backend found = store_.backends.load(*id);
     const lb_backend next = backend_of(*wanted, state.number);
-    if (!same_endpoint(found, next)) break;
-    if (!same_state(found, next)) draft.changed.push_back({at, &*wanted});
+    if (!same_endpoint(found, next)) {
+      break;
+    }
+    if (!same_state(found, next)) {
+      draft.changed.push_back({at, &*wanted});
+    }
     draft.ids[at] = *id;
   }
   draft.leftover.assign(id, state.ids.end());
-  for (; wanted != plan.backends.end(); ++wanted) draft.created.push_back({at++, &*wanted});
+  for (; wanted != plan.backends.end(); ++wanted) {
+    draft.created.push_back({at++, &*wanted});
+  }
 }
 
 /// A backend that seems new may be an adopted one at another position, or a retired one that is not free yet.
 void Publisher::match_rest(const ServiceState& state, Draft& draft) {
   BackendIdMap<std::size_t> known(store_.backends);  // to the index in leftover
   known.reserve(draft.leftover.size());
-  for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
+  for (std::size_t at = 0; at < draft.leftover.size(); ++at) {
+    known.emplace(draft.leftover[at], at);
+  }
   std::erase_if(draft.created, [&](const Entry& entry) {
     const BackendPlan& backend = *entry.backend;
     const BackendKey key{.address = backend.address.bytes, .service = state.number, .port = backend.port};
@@ -355,9 +401,13 @@ void Publisher::match_rest(const ServiceState& state, Draft& draft) {
 Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   draft.cluster = state.cluster;
   draft.local = state.local;
-  if (!reserve_ids(draft)) return Shortage::backends;
+  if (!reserve_ids(draft)) {
+    return Shortage::backends;
+  }
   draft.keeps_tables = keeps_tables(state, plan, draft);
-  if (draft.keeps_tables) return Shortage::none;
+  if (draft.keeps_tables) {
+    return Shortage::none;
+  }
   slots_of(plan, LB_CLUSTER, draft.ids, consistent_slots_, draft.cluster_slots);
   slots_of(plan, LB_LOCAL, draft.ids, consistent_slots_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
@@ -385,24 +435,36 @@ bool Publisher::reserve_ids(Draft& draft) {
       draft.ids[draft.created[count].at] = *id;
       continue;
     }
-    while (count > 0) reclaimer_.cancel_backend(draft.ids[draft.created[--count].at]);
+    while (count > 0) {
+      reclaimer_.cancel_backend(draft.ids[draft.created[--count].at]);
+    }
     return false;
   }
   return true;
 }
 
 bool Publisher::reserve_extent(Extent current, const std::vector<std::uint32_t>& ids, Extent& next) {
-  if (holds(current, ids)) return true;
+  if (holds(current, ids)) {
+    return true;
+  }
   const auto extent = reclaimer_.slots(static_cast<std::uint32_t>(ids.size()));
-  if (!extent) return false;
+  if (!extent) {
+    return false;
+  }
   next = *extent;
   return true;
 }
 
 void Publisher::cancel(const ServiceState& state, const Draft& draft) {
-  if (draft.cluster != state.cluster) reclaimer_.cancel(draft.cluster);
-  if (draft.local != state.local) reclaimer_.cancel(draft.local);
-  for (const Entry& entry : draft.created) reclaimer_.cancel_backend(draft.ids[entry.at]);
+  if (draft.cluster != state.cluster) {
+    reclaimer_.cancel(draft.cluster);
+  }
+  if (draft.local != state.local) {
+    reclaimer_.cancel(draft.local);
+  }
+  for (const Entry& entry : draft.created) {
+    reclaimer_.cancel_backend(draft.ids[entry.at]);
+  }
 }
 
 void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
@@ -417,9 +479,13 @@ void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
 }
 
 void Publisher::write_extent(Extent current, Extent next, const std::vector<std::uint32_t>& ids) {
-  if (next == current) return;
+  if (next == current) {
+    return;
+  }
   std::uint32_t slot = next.first;
-  for (const std::uint32_t id : ids) store_.slots.store(slot++, id);
+  for (const std::uint32_t id : ids) {
+    store_.slots.store(slot++, id);
+  }
 }
 
 // A program loads the policy, which names the set, and then the set: a set that the old or the new policy
@@ -448,7 +514,9 @@ void Publisher::end_backend(std::uint32_t id) {
 }
 
 bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) const {
-  if (extent.count != ids.size()) return false;
+  if (extent.count != ids.size()) {
+    return false;
+  }
   return std::ranges::all_of(
       ids, [this, slot = extent.first](std::uint32_t id) mutable { return store_.slots.load(slot++) == id; });
 }

@@ -19,7 +19,9 @@ bool is_list(std::uint32_t number) {
 }  // namespace
 
 error_code RangeTable::load() {
-  if (const error_code error = entries_.load()) return error;
+  if (const error_code error = entries_.load()) {
+    return error;
+  }
   listed_ = static_cast<std::size_t>(
       std::ranges::count_if(entries(), [](const auto& entry) { return is_list(entry.first.service); }));
   return {};
@@ -44,9 +46,13 @@ error_code RangeTable::add(Ranges& have, const std::vector<lb_range_key>& wanted
 error_code RangeTable::remove_others(Ranges& have, const Ranges& wanted) {
   error_code first;
   erase_if(have, [&](const lb_range_key& key) {
-    if (wanted.contains(key)) return false;
+    if (wanted.contains(key)) {
+      return false;
+    }
     const error_code error = entries_.erase(key);
-    if (error && !first) first = error;
+    if (error && !first) {
+      first = error;
+    }
     return !error;
   });
   return first;
@@ -55,18 +61,26 @@ error_code RangeTable::remove_others(Ranges& have, const Ranges& wanted) {
 bool RangeTable::set_list(std::uint32_t list, const std::vector<k8s::Prefix>& ranges) {
   auto keys = range_keys(ranges, list);
   const auto [wanted, is_first] = lists_.try_emplace(list);
-  if (!is_first && std::ranges::equal(wanted->second, keys, maps::EqualBytes())) return false;
+  if (!is_first && std::ranges::equal(wanted->second, keys, maps::EqualBytes())) {
+    return false;
+  }
   wanted->second = std::move(keys);
   pending_ = true;
   return true;
 }
 
 error_code RangeTable::write_lists() {
-  if (!pending_) return {};
+  if (!pending_) {
+    return {};
+  }
   error_code error = add_to_lists();
   const error_code failed = remove_from_lists();
-  if (is_full(error)) error = add_to_lists();  // what went has made room
-  if (failed) error = failed;
+  if (is_full(error)) {
+    error = add_to_lists();  // what went has made room
+  }
+  if (failed) {
+    error = failed;
+  }
   pending_ = static_cast<bool>(error);
   return error;
 }
@@ -100,7 +114,9 @@ error_code RangeTable::remove_from_lists() {
 }
 
 bool RangeTable::is_whole(std::uint32_t list) const {
-  if (!pending_) return true;
+  if (!pending_) {
+    return true;
+  }
   const auto wanted = lists_.find(list);
   return wanted == lists_.end() ||
          std::ranges::all_of(wanted->second, [this](const auto& key) { return entries().contains(key); });
@@ -109,10 +125,14 @@ bool RangeTable::is_whole(std::uint32_t list) const {
 /// Checks only lists that were set; an earlier agent's entries of other lists stay.
 std::vector<lb_range_key> RangeTable::unwanted() const {
   Ranges wanted;
-  for (const auto& [list, keys] : lists_) wanted.insert(keys.begin(), keys.end());
+  for (const auto& [list, keys] : lists_) {
+    wanted.insert(keys.begin(), keys.end());
+  }
   std::vector<lb_range_key> unwanted;
   for (const auto& [key, value] : entries_.entries()) {
-    if (lists_.contains(key.service) && !wanted.contains(key)) unwanted.push_back(key);
+    if (lists_.contains(key.service) && !wanted.contains(key)) {
+      unwanted.push_back(key);
+    }
   }
   return unwanted;
 }

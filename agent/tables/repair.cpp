@@ -27,9 +27,13 @@ struct ArrayDamage {
 // Treats the state like another agent's: reads it, keeps correct entries, writes the rest to new entries, and
 // publishes them by one store. A service that was never published cannot be damaged.
 void repair_port(TableSet& tables, ServiceState& state, ArrayDamage& all) {
-  if (!state.plan) return;
+  if (!state.plan) {
+    return;
+  }
   const auto damage = tables.publisher.damage(state);
-  if (!damage.any()) return;
+  if (!damage.any()) {
+    return;
+  }
   const auto plan = std::exchange(state.plan, nullptr);
   if (tables.publisher.publish(state, plan) == Shortage::none) {
     tables.note_change(state.key);
@@ -49,13 +53,17 @@ std::vector<Repaired> repair(TableSet& tables) {
   repair_table("lb_ranges", tables.ranges, all);
   ArrayDamage damage;
   for (const auto& [service, ports] : tables.services.all()) {
-    for (const auto& [key, state] : ports) repair_port(tables, *state, damage);
+    for (const auto& [key, state] : ports) {
+      repair_port(tables, *state, damage);
+    }
   }
   tables.reclaimer.flush();
   const auto add = [&](const char* name, std::size_t Damage::* table) {
     const auto left = damage.left.*table;
     const auto failure = left == 0 ? error_code() : make_error_code(boost::system::errc::no_space_on_device);
-    if (damage.repaired.*table + left > 0) all.push_back({name, damage.repaired.*table, left, failure});
+    if (damage.repaired.*table + left > 0) {
+      all.push_back({name, damage.repaired.*table, left, failure});
+    }
   };
   add("lb_services", &Damage::services);
   add("lb_slots", &Damage::slots);

@@ -6,7 +6,9 @@ namespace lb::agent {
 void ReservedPorts::set_kernel(const Bits& bits) {
   kernel_ = bits;
   kernel_is_known_ = true;
-  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) write(word);
+  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) {
+    write(word);
+  }
 }
 
 void ReservedPorts::count_node_port(std::uint16_t port, int change) {
@@ -26,7 +28,9 @@ void ReservedPorts::count_node_port(std::uint16_t port, int change) {
 void ReservedPorts::write(std::uint32_t word) {
   const auto there = reserved_.load(word);
   const auto wanted = (kernel_is_known_ ? kernel_.at(word) : there) | node_ports_.at(word);
-  if (wanted != there) reserved_.publish_change<0>(word, wanted);
+  if (wanted != there) {
+    reserved_.publish_change<0>(word, wanted);
+  }
 }
 
 }  // namespace lb::agent

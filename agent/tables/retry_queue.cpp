@@ -24,7 +24,9 @@ void RetryQueue::keep(PlanChange change, Progress progress, std::uint64_t since)
 std::vector<PlanChange> RetryQueue::with(Progress progress) const {
   std::vector<PlanChange> changes;
   for (const auto& [service, kept] : kept_) {
-    if (kept.progress == progress) changes.push_back(kept.change);
+    if (kept.progress == progress) {
+      changes.push_back(kept.change);
+    }
   }
   return changes;
 }
@@ -40,7 +42,9 @@ bool RetryQueue::has_failed(const std::string& service) const {
 
 std::optional<std::uint64_t> RetryQueue::waiting_since(const std::string& service) const {
   const auto found = kept_.find(service);
-  if (found == kept_.end() || found->second.progress != Progress::waiting) return std::nullopt;
+  if (found == kept_.end() || found->second.progress != Progress::waiting) {
+    return std::nullopt;
+  }
   return found->second.since;
 }
 

@@ -38,7 +38,9 @@ class RetryQueue {
   template <class Visit>
   void for_each_port(Visit visit) const {
     for (const auto& [service, kept] : kept_) {
-      for (const auto& port : kept.change.ports) visit(*port);
+      for (const auto& port : kept.change.ports) {
+        visit(*port);
+      }
     }
   }
 

@@ -13,7 +13,9 @@ namespace {
 /// Returns nullopt if the name does not fit.
 std::optional<lb_name> name_of(const ServicePortKey& key, lb_bool retired) {
   lb_name name{};
-  if (key.name.size() >= sizeof(name.service)) return std::nullopt;
+  if (key.name.size() >= sizeof(name.service)) {
+    return std::nullopt;
+  }
   std::memcpy(static_cast<void*>(name.service), key.name.data(), key.name.size());
   name.protocol = key.protocol;
   name.family = key.family;
@@ -30,9 +32,13 @@ std::string service_of(const std::string& service_port) {
 // The name is written first: if the agent is killed later, the next one can identify the number.
 maps::result<ServiceState*> ServiceTable::create(const ServicePortKey& key) {
   const auto name = name_of(key, LB_NO);
-  if (!name) return make_error_code(boost::system::errc::filename_too_long);
+  if (!name) {
+    return make_error_code(boost::system::errc::filename_too_long);
+  }
   const auto number = reclaimer_.service();
-  if (!number) return nullptr;
+  if (!number) {
+    return nullptr;
+  }
   if (const error_code error = names_.put(*number, *name, maps::Put::any)) {
     reclaimer_.cancel_service(*number);
     return error;
@@ -49,7 +55,9 @@ ServiceState& ServiceTable::add(const ServicePortKey& key, std::uint32_t number)
 
 error_code ServiceTable::retire(const ServiceState& state) {
   if (const auto name = name_of(state.key, LB_YES)) {
-    if (const error_code error = names_.put(state.number, *name, maps::Put::any)) return error;
+    if (const error_code error = names_.put(state.number, *name, maps::Put::any)) {
+      return error;
+    }
   }
   reclaimer_.retire_service(state.number);
   return {};
@@ -60,7 +68,9 @@ bool ServiceTable::takes_writes() {
   for (const auto& [service, ports] : services_) {
     for (const auto& [key, state] : ports) {
       const auto name = name_of(key, LB_NO);
-      if (!name || key.name.empty() || !is_usable(state->number)) continue;
+      if (!name || key.name.empty() || !is_usable(state->number)) {
+        continue;
+      }
       return !names_.put(state->number, *name, maps::Put::any);
     }
   }
@@ -69,9 +79,13 @@ bool ServiceTable::takes_writes() {
 
 void ServiceTable::forget(const std::string& service, const States& states) {
   const auto found = services_.find(service);
-  if (found == services_.end() || states.empty()) return;
+  if (found == services_.end() || states.empty()) {
+    return;
+  }
   std::erase_if(found->second, [&](const auto& port) { return states.contains(port.second.get()); });
-  if (found->second.empty()) services_.erase(found);
+  if (found->second.empty()) {
+    services_.erase(found);
+  }
 }
 
 const ServiceTable::Ports& ServiceTable::ports_of(const std::string& service) const {

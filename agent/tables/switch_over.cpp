@@ -26,7 +26,9 @@ void set_conntrack_nat(maps::MappedArray<lb_node>& page, lb_bool translates) {
 
 void set_draining(maps::MappedArray<lb_node>& page, std::uint32_t deadline) {
   auto node = page.load(0);
-  if (node.policy.draining != LB_YES) node.drain_started = flow_clock_now(node.hertz);
+  if (node.policy.draining != LB_YES) {
+    node.drain_started = flow_clock_now(node.hertz);
+  }
   node.drain_deadline = deadline;
   page.publish_change<offsetof(lb_node, drain_started)>(0, node);
   change_policy(page, [](lb_node_policy& policy) { policy.draining = LB_YES; });
@@ -39,11 +41,15 @@ void end_draining(maps::MappedArray<lb_node>& page) {
 std::uint32_t service_at(const maps::Table<lb_frontend_key, lb_frontend>& frontends,
                          const maps::Table<lb_address_key, lb_address>& addresses,
                          const lb_frontend_key& key) {
-  if (const auto found = frontends.get(key)) return found->service;
+  if (const auto found = frontends.get(key)) {
+    return found->service;
+  }
   lb_address_key address{};
   std::ranges::copy(key.address, std::begin(address.address));
   const auto kind = addresses.get(address);
-  if (!kind || kind->kind != LB_NODE_PORT_ADDRESS) return 0;
+  if (!kind || kind->kind != LB_NODE_PORT_ADDRESS) {
+    return 0;
+  }
   auto node_port = key;
   const bool is_ipv4 = k8s::address_of(key.address).family() == k8s::Family::ipv4;
   std::fill(std::begin(node_port.address) + (is_ipv4 ? k8s::ipv4_at : 0), std::end(node_port.address),

@@ -18,7 +18,9 @@ bool is_below(maps::Extent extent, std::uint32_t limit) { return extent.first + 
 }  // namespace
 
 void TableSizes::note_full(Table table) {
-  if (!is_retry_ || std::ranges::find(full_, table) != full_.end()) return;
+  if (!is_retry_ || std::ranges::find(full_, table) != full_.end()) {
+    return;
+  }
   full_.push_back(table);
 }
 
@@ -37,11 +39,21 @@ void TableSizes::note_success() {
 std::uint64_t TableSizes::entries(Table table, const RetryQueue& waiting) const {
   std::uint64_t entries = 0;
   waiting.for_each_port([&](const ServicePortPlan& port) {
-    if (table == &Sizes::frontends) entries += port.frontends.size();
-    if (table == &Sizes::ranges) entries += port.source_ranges.size();
-    if (table == &Sizes::services) entries += 1;
-    if (table == &Sizes::backends) entries += port.backends.size();
-    if (table == &Sizes::slots) entries += 2 * tables_.publisher.slots(port);
+    if (table == &Sizes::frontends) {
+      entries += port.frontends.size();
+    }
+    if (table == &Sizes::ranges) {
+      entries += port.source_ranges.size();
+    }
+    if (table == &Sizes::services) {
+      entries += 1;
+    }
+    if (table == &Sizes::backends) {
+      entries += port.backends.size();
+    }
+    if (table == &Sizes::slots) {
+      entries += 2 * tables_.publisher.slots(port);
+    }
   });
   return entries;
 }
@@ -59,7 +71,9 @@ Sizes TableSizes::now() const {
 std::optional<Sizes> TableSizes::larger(const RetryQueue& waiting) const {
   const Sizes now = this->now();
   Sizes sizes = now;
-  for (const auto table : full_) sizes.*table = grown(now.*table, now.*table + entries(table, waiting));
+  for (const auto table : full_) {
+    sizes.*table = grown(now.*table, now.*table + entries(table, waiting));
+  }
   return sizes == now ? std::nullopt : std::optional(sizes);
 }
 
@@ -69,7 +83,9 @@ std::optional<Sizes> TableSizes::smaller(std::uint32_t min_slots) const {
   Sizes sizes = now();
   const std::uint64_t used = sizes.slots - tables_.reclaimer.slot_arena().available();
   const auto wanted = std::max<std::uint64_t>(std::bit_ceil(used * spare), min_slots);
-  if (wanted * 2 > sizes.slots) return std::nullopt;
+  if (wanted * 2 > sizes.slots) {
+    return std::nullopt;
+  }
   sizes.slots = static_cast<std::uint32_t>(wanted);
   return sizes;
 }
@@ -86,7 +102,9 @@ bool TableSizes::lower_slots(std::uint32_t limit) {
       all = all && is_below(state->cluster, limit) && is_below(state->local, limit);
     }
   }
-  if (moved > 0) tables_.reclaimer.flush();
+  if (moved > 0) {
+    tables_.reclaimer.flush();
+  }
   return all;
 }
 

@@ -72,7 +72,9 @@ ExtentStats extents_of(const TableSet& tables) {
 std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
                                                                 const RetryQueue& waiting,
                                                                 std::size_t max_services) {
-  if (max_services == 0) return {};
+  if (max_services == 0) {
+    return {};
+  }
   AllStats all;
   for (const auto& [service, ports] : tables.services.all()) {
     for (const auto& [key, port] : ports) {
@@ -82,7 +84,9 @@ std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& 
   waiting.for_each_port([&](const ServicePortPlan& port) { add_stats(all, port); });
   std::vector<ServiceStats> first;
   for (auto& [key, stats] : all) {
-    if (first.size() == max_services) break;
+    if (first.size() == max_services) {
+      break;
+    }
     first.push_back(std::move(stats));
   }
   const auto left_out = all.size() - first.size();

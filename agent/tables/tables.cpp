@@ -48,10 +48,14 @@ void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
 /// stay unchanged.
 std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
   boost::unordered_flat_set<std::string_view> named;
-  for (const PlanChange& change : changes) named.insert(change.service);
+  for (const PlanChange& change : changes) {
+    named.insert(change.service);
+  }
   std::vector<PlanChange> all;
   for (const auto& [service, ports] : tables_.services.all()) {
-    if (!named.contains(service)) all.push_back({.service = service, .ports = {}});
+    if (!named.contains(service)) {
+      all.push_back({.service = service, .ports = {}});
+    }
   }
   std::erase_if(changes, [](const PlanChange& change) { return change.state == PlanState::waiting; });
   std::ranges::move(changes, std::back_inserter(all));
@@ -63,12 +67,20 @@ std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
 void Tables::run(std::vector<PlanChange> changes) {
   const auto before = waiting_.has(Progress::failed) ? fills() : std::vector<Fill>();
   auto written = writer_.write(std::move(changes));
-  if (const error_code error = tables_.addresses.write_touched()) report_addresses(error);
-  if (std::exchange(ranges_were_full_, false)) write_ranges();  // the batch may have made room
+  if (const error_code error = tables_.addresses.write_touched()) {
+    report_addresses(error);
+  }
+  if (std::exchange(ranges_were_full_, false)) {
+    write_ranges();  // the batch may have made room
+  }
   tables_.reclaimer.flush();
   note_refusal(written);
-  for (ServiceOutcome& outcome : written) report(std::move(outcome));
-  if (!before.empty() && has_room(before, fills())) waiting_.note_room();
+  for (ServiceOutcome& outcome : written) {
+    report(std::move(outcome));
+  }
+  if (!before.empty() && has_room(before, fills())) {
+    waiting_.note_room();
+  }
   if (complete()) {
     waiting_.note_success();
     sizes_.note_success();
@@ -77,7 +89,9 @@ void Tables::run(std::vector<PlanChange> changes) {
 }
 
 void Tables::report_udp_change() {
-  if (std::exchange(tables_.udp_changed, false) && udp_changed_) udp_changed_();
+  if (std::exchange(tables_.udp_changed, false) && udp_changed_) {
+    udp_changed_();
+  }
 }
 
 /// An error may concern one service only: a tenant could otherwise take the node out of its load balancers.
@@ -96,8 +110,12 @@ void Tables::note_refusal(const std::vector<ServiceOutcome>& written) {
 
 void Tables::report(ServiceOutcome outcome) {
   const std::string& service = outcome.change.service;
-  if (outcome.progress == Progress::written) problems_.end(service);
-  if (outcome.progress == Progress::failed) problems_.report(service, "Service " + service, outcome.reason);
+  if (outcome.progress == Progress::written) {
+    problems_.end(service);
+  }
+  if (outcome.progress == Progress::failed) {
+    problems_.report(service, "Service " + service, outcome.reason);
+  }
   waiting_.keep(std::move(outcome.change), outcome.progress, outcome.since);
 }
 
@@ -107,12 +125,18 @@ void Tables::set_addresses(std::vector<NodeAddress> addresses) {
 }
 
 void Tables::write_addresses() {
-  if (started_) report_addresses(tables_.addresses.write());
+  if (started_) {
+    report_addresses(tables_.addresses.write());
+  }
 }
 
 void Tables::report_addresses(const error_code& error) {
-  if (!error) return problems_.end("addresses");
-  if (is_full(error)) sizes_.note_full(&Sizes::frontends);
+  if (!error) {
+    return problems_.end("addresses");
+  }
+  if (is_full(error)) {
+    sizes_.note_full(&Sizes::frontends);
+  }
   problems_.report(
       "addresses", "Node",
       fmt::format("its addresses and those of services cannot be written (lb_addresses holds {}, {} of them "
@@ -121,15 +145,23 @@ void Tables::report_addresses(const error_code& error) {
 }
 
 void Tables::set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges) {
-  if (tables_.ranges.set_list(list, ranges)) write_ranges();
+  if (tables_.ranges.set_list(list, ranges)) {
+    write_ranges();
+  }
 }
 
 void Tables::write_ranges() {
-  if (!started_) return;
+  if (!started_) {
+    return;
+  }
   const error_code error = tables_.ranges.write_lists();
-  if (!error) return problems_.end("ranges");
+  if (!error) {
+    return problems_.end("ranges");
+  }
   ranges_were_full_ = is_full(error);
-  if (is_full(error)) sizes_.note_full(&Sizes::ranges);
+  if (is_full(error)) {
+    sizes_.note_full(&Sizes::ranges);
+  }
   problems_.report("ranges", "Node",
                    "the ranges of pods, ClusterIPs and IPsec policies cannot be written: " + error.message());
 }
@@ -137,7 +169,9 @@ void Tables::write_ranges() {
 void Tables::set_kernel_ports(const ReservedPorts::Bits& bits) { tables_.reserved_ports.set_kernel(bits); }
 
 std::vector<Repaired> Tables::repair() {
-  if (!started_) return {};  // before the first batch the maps are the previous agent's
+  if (!started_) {
+    return {};  // before the first batch the maps are the previous agent's
+  }
   auto repaired = lb::agent::repair(tables_);
   report_udp_change();
   return repaired;
@@ -154,12 +188,16 @@ void Tables::retry() {
 
 void Tables::rerun(Progress which) {
   auto changes = waiting_.with(which);
-  if (!changes.empty()) run(std::move(changes));
+  if (!changes.empty()) {
+    run(std::move(changes));
+  }
 }
 
 std::optional<std::chrono::milliseconds> Tables::retry_in() const {
   const bool is_pending = tables_.addresses.is_pending() || tables_.ranges.is_pending();
-  if (!is_pending && !waiting_.has(Progress::failed)) return std::nullopt;
+  if (!is_pending && !waiting_.has(Progress::failed)) {
+    return std::nullopt;
+  }
   return waiting_.pause();
 }
 

@@ -21,7 +21,9 @@ int read_bounded(const std::string& path, std::size_t max_bytes, std::string& te
     read.append(piece.data(), static_cast<std::size_t>(size));
   }
   int error = size < 0 ? errno : 0;
-  if (read.size() > max_bytes) error = EFBIG;
+  if (read.size() > max_bytes) {
+    error = EFBIG;
+  }
   ::close(fd);
   if (error == 0) {
     text = std::move(read);

@@ -40,7 +40,9 @@ constexpr std::size_t max_named = 8;
 using Clock = std::chrono::steady_clock;
 
 std::string_view method_of(const ApiRequest& request) {
-  if (request.body.empty()) return "GET";
+  if (request.body.empty()) {
+    return "GET";
+  }
   return request.method == BodyMethod::post ? "POST" : "PATCH";
 }
 
@@ -116,7 +118,9 @@ std::vector<Address> ApiClient::Shared::candidates(std::size_t index, std::vecto
 void ApiClient::Shared::connected(std::size_t index, const Address& by, const std::vector<Address>& found) {
   const auto before = addresses();
   last.insert_or_assign(index, by);
-  if (verified.size() < max_verified) verified.insert({by, access.servers[index].port});
+  if (verified.size() < max_verified) {
+    verified.insert({by, access.servers[index].port});
+  }
   if (std::ranges::find(found, by) != found.end()) {
     auto& others = named[index] = found;
     others.resize(std::min(others.size(), max_named));
@@ -129,7 +133,9 @@ void ApiClient::Shared::connected(std::size_t index, const Address& by, const st
 std::vector<ServerAddress> ApiClient::Shared::addresses() const {
   auto all = verified;
   for (const auto& [index, others] : named) {
-    for (const auto& address : others) all.insert({address, access.servers[index].port});
+    for (const auto& address : others) {
+      all.insert({address, access.servers[index].port});
+    }
   }
   return {all.begin(), all.end()};
 }
@@ -180,7 +186,9 @@ std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRe
 
 void ApiClient::Shared::report(const ApiRequest& request, const ApiServer& server, unsigned status,
                                Clock::time_point begin) {
-  if (!report_outcome) return;
+  if (!report_outcome) {
+    return;
+  }
   report_outcome({.host = host_of(server),
                   .method = method_of(request),
                   .is_watch = request.target.find("watch=") != std::string::npos,
@@ -347,7 +355,9 @@ asio::awaitable<void> ApiClient::OpenConnection::State::run(Ptr self, ApiRequest
   if (self->usable(request.connection)) {
     ending = co_await exchange(self, request, turn, begin);
     if (ending.begun || ending.how != End::truncated || turn != self->turn) {
-      if (turn == self->turn) self->report_failure(request, ending, begin);
+      if (turn == self->turn) {
+        self->report_failure(request, ending, begin);
+      }
       self->finish(turn, ending);
       co_return;
     }
@@ -359,13 +369,17 @@ asio::awaitable<void> ApiClient::OpenConnection::State::run(Ptr self, ApiRequest
   } else {
     ending.how = End::unreachable;
   }
-  if (turn == self->turn) self->report_failure(request, ending, begin);
+  if (turn == self->turn) {
+    self->report_failure(request, ending, begin);
+  }
   self->finish(turn, ending);
 }
 
 void ApiClient::OpenConnection::State::report_failure(const ApiRequest& request, const Ending& ending,
                                                       Clock::time_point begin) const {
-  if (ending.has_head || !server) return;
+  if (ending.has_head || !server) {
+    return;
+  }
   shared->report(request, shared->access.servers[*server], 0, begin);
 }
 

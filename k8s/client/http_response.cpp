@@ -57,7 +57,9 @@ State Gunzip::feed(std::string_view bytes, ResponseHandler& handler) {
   bool full = true;  // zlib may have more output for the input so far
   while (good_ && (stream_.avail_in > 0 || full)) {
     if (between_members_) {
-      if (stream_.avail_in == 0) break;
+      if (stream_.avail_in == 0) {
+        break;
+      }
       good_ = ::inflateReset(&stream_) == Z_OK;
       had_member_ = true;
     }

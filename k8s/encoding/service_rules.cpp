@@ -85,17 +85,23 @@ ServiceType service_type(std::string_view text, Problems& problems) {
 /// One pass of a radix sort, by one byte of each address; stable.
 void sort_by(std::size_t byte, std::vector<Address>& addresses, std::vector<Address>& sorted) {
   std::array<std::size_t, 257> places{};
-  for (const auto& address : addresses) ++places.at(address.bytes.at(byte) + 1U);
+  for (const auto& address : addresses) {
+    ++places.at(address.bytes.at(byte) + 1U);
+  }
   std::partial_sum(places.begin(), places.end(), places.begin());
   sorted.resize(addresses.size());
-  for (const auto& address : addresses) sorted[places.at(address.bytes.at(byte))++] = address;
+  for (const auto& address : addresses) {
+    sorted[places.at(address.bytes.at(byte))++] = address;
+  }
   addresses.swap(sorted);
 }
 
 /// Radix sort from the last byte to the first, only by bytes that differ: an object of 1.5 MB has 150,000
 /// addresses, which differ in few bytes.
 void sort_unique(std::vector<Address>& addresses) {
-  if (addresses.empty()) return;
+  if (addresses.empty()) {
+    return;
+  }
   std::array<bool, 16> differs{};
   for (const auto& address : addresses) {
     for (std::size_t byte = 0; byte < differs.size(); ++byte) {
@@ -104,7 +110,9 @@ void sort_unique(std::vector<Address>& addresses) {
   }
   std::vector<Address> sorted;
   for (auto byte = differs.size(); byte-- > 0;) {
-    if (differs.at(byte)) sort_by(byte, addresses, sorted);
+    if (differs.at(byte)) {
+      sort_by(byte, addresses, sorted);
+    }
   }
   const auto rest = std::ranges::unique(addresses);
   addresses.erase(rest.begin(), rest.end());

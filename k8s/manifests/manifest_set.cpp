@@ -189,7 +189,9 @@ void ManifestSet::note_next_change() {
       changed_.insert(old.key());
     }
   } else {
-    if (present.empty()) files_.erase(file);
+    if (present.empty()) {
+      files_.erase(file);
+    }
     pending_.erase(file);
     replacements_.pop_front();
   }

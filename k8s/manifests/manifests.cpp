@@ -83,7 +83,9 @@ class Parsing final : public FileListener {
   Parsing(Directory& directory, std::vector<std::string> files, std::function<void()> done)
       : thread_([this, &directory, files = std::move(files), done = std::move(done)] {
           for (const auto& name : files) {
-            if (!stopped_) directory.read(name, *this);
+            if (!stopped_) {
+              directory.read(name, *this);
+            }
           }
           done();
         }) {}
@@ -91,7 +93,9 @@ class Parsing final : public FileListener {
   Parsing& operator=(const Parsing&) = delete;
   ~Parsing() override {
     stopped_ = true;
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
   }
 
   /// After `done`.

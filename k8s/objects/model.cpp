@@ -62,7 +62,9 @@ unsigned take_decimal(std::string_view& text) {
 }
 
 bool take(std::string_view& text, char wanted) {
-  if (!text.starts_with(wanted)) return false;
+  if (!text.starts_with(wanted)) {
+    return false;
+  }
   text.remove_prefix(1);
   return true;
 }
@@ -72,9 +74,13 @@ bool take(std::string_view& text, char wanted) {
 bool parse_ipv4(std::string_view text, Address& address) {
   std::ranges::copy(mapped, address.bytes.begin());
   for (std::size_t at = mapped.size(); at < address.bytes.size(); ++at) {
-    if (at > mapped.size() && !take(text, '.')) return false;
+    if (at > mapped.size() && !take(text, '.')) {
+      return false;
+    }
     const auto value = take_decimal(text);
-    if (value > 255) return false;
+    if (value > 255) {
+      return false;
+    }
     address.bytes[at] = static_cast<std::uint8_t>(value);
   }
   return text.empty();
@@ -83,7 +89,9 @@ bool parse_ipv4(std::string_view text, Address& address) {
 constexpr unsigned no_digit = 16;
 
 constexpr unsigned hex_value(char c) {
-  if (is_digit(c)) return static_cast<unsigned>(c - '0');
+  if (is_digit(c)) {
+    return static_cast<unsigned>(c - '0');
+  }
   const auto letter = static_cast<char>(c | 0x20);
   return letter >= 'a' && letter <= 'f' ? static_cast<unsigned>(letter - 'a') + 10 : no_digit;
 }
@@ -108,16 +116,22 @@ bool parse_ipv6(std::string_view text, Address& address) {
     if (!gap && text.starts_with("::")) {
       text.remove_prefix(2);
       gap = count;
-      if (text.empty()) break;
+      if (text.empty()) {
+        break;
+      }
     } else if (count > 0 && !take(text, ':')) {
       return false;
     }
     const auto group = take_group(text);
-    if (!group || count == given.size()) return false;
+    if (!group || count == given.size()) {
+      return false;
+    }
     given[count++] = static_cast<std::uint8_t>(*group >> 8U);
     given[count++] = static_cast<std::uint8_t>(*group);
   }
-  if (gap ? count == given.size() : count != given.size()) return false;
+  if (gap ? count == given.size() : count != given.size()) {
+    return false;
+  }
   const auto front = gap.value_or(count);
   address.bytes = {};
   std::copy_n(given.begin(), front, address.bytes.begin());

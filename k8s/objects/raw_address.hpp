@@ -39,8 +39,12 @@ inline constexpr std::size_t ipv4_at = 12;
 [[nodiscard]] inline std::optional<Address> read_address(std::span<const std::byte> message) noexcept {
   Address address;
   const auto whole = message.size() == address.bytes.size();
-  if (!whole && message.size() != address.bytes.size() - ipv4_at) return std::nullopt;
-  if (!whole) address.bytes[10] = address.bytes[11] = 0xff;
+  if (!whole && message.size() != address.bytes.size() - ipv4_at) {
+    return std::nullopt;
+  }
+  if (!whole) {
+    address.bytes[10] = address.bytes[11] = 0xff;
+  }
   std::memcpy(address.bytes.data() + (whole ? 0 : ipv4_at), message.data(), message.size());
   return address;
 }

@@ -343,7 +343,9 @@ void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
   }
   const auto before = std::exchange(labels_, std::move(labels));
   if (!before) {
-    if (state_.synced) reflector_.spread(state_.runtime.now());
+    if (state_.synced) {
+      reflector_.spread(state_.runtime.now());
+    }
     return step();
   }
   LabelKeys still;

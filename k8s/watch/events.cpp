@@ -36,14 +36,18 @@ json::object reference_to(const Event& event) {
   }
   json::object reference = {
       {"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
-  if (!event.uid.empty()) reference["uid"] = event.uid;
+  if (!event.uid.empty()) {
+    reference["uid"] = event.uid;
+  }
   return reference;
 }
 
 /// FNV-1a hash.
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+  for (const char each : text) {
+    hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+  }
   return hash;
 }
 

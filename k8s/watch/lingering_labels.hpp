@@ -24,13 +24,19 @@ class LingeringLabels {
 
   /// Returns the labels to watch. `asked`: those that Services ask for now.
   LabelKeys update(LabelKeys asked, Time now) {
-    for (const auto& label : asked_) unasked_.try_emplace(label, now);
+    for (const auto& label : asked_) {
+      unasked_.try_emplace(label, now);
+    }
     std::erase_if(unasked_, [&](const auto& label) {
       return asked.contains(label.first) || now - label.second >= stay_;
     });
-    if (unasked_.size() > max_unasked) unasked_.clear();
+    if (unasked_.size() > max_unasked) {
+      unasked_.clear();
+    }
     asked_ = asked;
-    for (const auto& [label, since] : unasked_) asked.insert(label);
+    for (const auto& [label, since] : unasked_) {
+      asked.insert(label);
+    }
     return asked;
   }
 

@@ -21,11 +21,15 @@ std::vector<std::size_t> places_of(const json::value& node, std::string_view key
   std::vector<std::size_t> places;
   boost::system::error_code none;
   const auto* taints = node.find_pointer("/spec/taints", none);
-  if (taints == nullptr || !taints->is_array()) return places;
+  if (taints == nullptr || !taints->is_array()) {
+    return places;
+  }
   const auto& array = taints->get_array();
   for (auto index = array.size(); index-- > 0;) {
     const auto* found = array[index].find_pointer("/key", none);
-    if (found != nullptr && found->is_string() && found->get_string() == key) places.push_back(index);
+    if (found != nullptr && found->is_string() && found->get_string() == key) {
+      places.push_back(index);
+    }
   }
   return places;
 }
@@ -39,7 +43,9 @@ json::object step(std::string_view what, std::string path) {
 std::optional<std::string> patch_without_taint(std::string_view node, std::string_view key) {
   boost::system::error_code error;
   const auto parsed = json::parse(node, error);
-  if (error || !parsed.is_object()) return std::nullopt;
+  if (error || !parsed.is_object()) {
+    return std::nullopt;
+  }
   json::array steps;
   for (const auto index : places_of(parsed, key)) {
     auto test = step("test", fmt::format("/spec/taints/{}/key", index));
@@ -60,7 +66,9 @@ class StartupTaint::Reader final : public ResponseHandler {
     return ReadControl::proceed;
   }
   ReadControl body(std::string_view bytes) override {
-    if (body_.size() + bytes.size() > max_bytes) return ReadControl::stop;
+    if (body_.size() + bytes.size() > max_bytes) {
+      return ReadControl::stop;
+    }
     body_ += bytes;
     return ReadControl::proceed;
   }
@@ -104,7 +112,9 @@ void StartupTaint::read() {
 
 void StartupTaint::patch(const std::string& node) {
   const auto patch = patch_without_taint(node, key_);
-  if (!patch) return failed("what it sent is not a Node");
+  if (!patch) {
+    return failed("what it sent is not a Node");
+  }
   if (patch->empty()) {
     alarm_->set(now_(), [] {});
     return report_.done(fmt::format("Node {} has no taint {}", node_, key_));
@@ -130,7 +140,9 @@ void StartupTaint::answered(unsigned status, const std::string& body, const std:
     return failed(fmt::format("{}: answer {}{}", server, status,
                               status == 403 ? ", the right to get and patch nodes is missing" : ""));
   }
-  if (!patching_) return patch(body);
+  if (!patching_) {
+    return patch(body);
+  }
   alarm_->set(now_(), [] {});
   report_.done(fmt::format("removed the taint {} from Node {}", key_, node_));
 }

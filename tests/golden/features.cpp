@@ -30,7 +30,9 @@ void check(const fs::path& path) {
   int pictures = 0;
   for (std::size_t i = 0; i < expected.sections.size(); ++i) {
     const auto& section = expected.sections[i];
-    if (!section.shows()) continue;
+    if (!section.shows()) {
+      continue;
+    }
     ++pictures;
     INFO("section " << i + 1 << " (" << section.word << ")\n"
                     << difference(section.body, actual.sections[i].body));

@@ -50,7 +50,9 @@ class Picture final : public agent::PlanSink {
 
 std::string joined(const Lines& lines) {
   std::string text;
-  for (const auto& line : lines) text += line + '\n';
+  for (const auto& line : lines) {
+    text += line + '\n';
+  }
   return text;
 }
 
@@ -74,8 +76,12 @@ class Stage {
 
   Lines show(const std::string& word) {
     settle();
-    if (word == "lines") return picture_.lines();
-    if (word == "changed") return changed_;
+    if (word == "lines") {
+      return picture_.lines();
+    }
+    if (word == "changed") {
+      return changed_;
+    }
     return complaints_;
   }
 
@@ -98,8 +104,12 @@ class Stage {
     std::string value;
     words >> name >> value;
     if (name == "external-ips") {
-      if (!options_.external_ip_ranges) options_.external_ip_ranges.emplace();
-      if (value != "none") options_.external_ip_ranges->push_back(k8s::Prefix::parse(value).value());
+      if (!options_.external_ip_ranges) {
+        options_.external_ip_ranges.emplace();
+      }
+      if (value != "none") {
+        options_.external_ip_ranges->push_back(k8s::Prefix::parse(value).value());
+      }
     } else if (name == "exclude") {
       options_.excluded.push_back(k8s::Prefix::parse(value).value());
     } else if (name == "api-server") {
@@ -116,7 +126,9 @@ class Stage {
   }
 
   void settle() {
-    if (settled_) return;
+    if (settled_) {
+      return;
+    }
     settled_ = true;
     now_ += 2 * k8s::ComplaintBook::delay;
     files().apply(now_);
@@ -147,7 +159,9 @@ bool is_heading(const std::string& line) {
 Section headed(const std::string& line) {
   const auto heading = line.substr(3, line.size() - 6);
   const auto space = heading.find(' ');
-  if (space == std::string::npos) return {heading, "", {}};
+  if (space == std::string::npos) {
+    return {heading, "", {}};
+  }
   return {heading.substr(0, space), heading.substr(space + 1), {}};
 }
 
@@ -159,7 +173,9 @@ std::vector<std::filesystem::path> scenario_paths() {
   const auto folder = std::filesystem::path(source_path("tests/golden/features"));
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+    if (entry.path().extension() == ".txt") {
+      paths.push_back(entry.path());
+    }
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -167,7 +183,9 @@ std::vector<std::filesystem::path> scenario_paths() {
 
 Scenario read_scenario(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw std::runtime_error("cannot read " + path.string());
+  if (!file) {
+    throw std::runtime_error("cannot read " + path.string());
+  }
   Scenario scenario;
   for (std::string line; std::getline(file, line);) {
     if (is_heading(line)) {
@@ -186,7 +204,9 @@ void write_scenario(const std::filesystem::path& path, const Scenario& scenario)
     file << "-- " << section.word << (section.argument.empty() ? "" : " ") << section.argument << " --\n";
     file << joined(section.body);
   }
-  if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
+  if (!file.flush()) {
+    throw std::runtime_error("cannot write " + path.string());
+  }
 }
 
 Scenario play(const Scenario& scenario) {
@@ -203,15 +223,21 @@ Scenario play(const Scenario& scenario) {
 }
 
 std::string difference(const Lines& expected, const Lines& actual) {
-  if (expected == actual) return {};
+  if (expected == actual) {
+    return {};
+  }
   const std::multiset<std::string> wanted(expected.begin(), expected.end());
   const std::multiset<std::string> found(actual.begin(), actual.end());
   std::string text;
   for (const auto& line : expected) {
-    if (found.count(line) < wanted.count(line)) text += "- " + line + '\n';
+    if (found.count(line) < wanted.count(line)) {
+      text += "- " + line + '\n';
+    }
   }
   for (const auto& line : actual) {
-    if (wanted.count(line) < found.count(line)) text += "+ " + line + '\n';
+    if (wanted.count(line) < found.count(line)) {
+      text += "+ " + line + '\n';
+    }
   }
   return text.empty() ? "the same lines in another order:\n" + joined(actual) : text;
 }

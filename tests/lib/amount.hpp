@@ -9,7 +9,9 @@ namespace lb::test {
 /// thirty times slower.
 template <class Number>
 [[nodiscard]] Number amount(Number usual, Number most) {
-  if (std::getenv("SLUICE_LONG") != nullptr) return most;
+  if (std::getenv("SLUICE_LONG") != nullptr) {
+    return most;
+  }
   return std::getenv("SLUICE_EMULATED") != nullptr ? usual / 50 : usual;
 }
 

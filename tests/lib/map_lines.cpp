@@ -19,20 +19,36 @@ std::string service_line(const lb_name& name, const lb_service& service) {
                           service.cluster.count, service.local.count, maps::word(policy.internal),
                           maps::word(policy.external), maps::word(policy.cluster_empty),
                           maps::word(policy.local_empty));
-  if (service.affinity_seconds != 0) line += fmt::format(" affinity={}s", service.affinity_seconds);
-  if (policy.source_ranges == LB_YES) line += " source-ranges";
-  if (policy.packet_path == LB_YES) line += " packet-path";
-  if (policy.selection == LB_CONSISTENT) line += " consistent";
+  if (service.affinity_seconds != 0) {
+    line += fmt::format(" affinity={}s", service.affinity_seconds);
+  }
+  if (policy.source_ranges == LB_YES) {
+    line += " source-ranges";
+  }
+  if (policy.packet_path == LB_YES) {
+    line += " packet-path";
+  }
+  if (policy.selection == LB_CONSISTENT) {
+    line += " consistent";
+  }
   return line;
 }
 
 std::string backend_line(const lb_name& name, const lb_backend& backend) {
   auto line = fmt::format("backend {} {} {} {}", maps::stored_text(name.service), maps::word(name.protocol),
                           maps::socket_text(backend.address, backend.port), maps::word(backend.locality));
-  if (backend.in_cluster == LB_YES) line += " cluster";
-  if (backend.in_local == LB_YES) line += " local";
-  if (backend.serving == LB_YES) line += " serving";
-  if (backend.weight != 1) line += fmt::format(" weight={}", backend.weight);
+  if (backend.in_cluster == LB_YES) {
+    line += " cluster";
+  }
+  if (backend.in_local == LB_YES) {
+    line += " local";
+  }
+  if (backend.serving == LB_YES) {
+    line += " serving";
+  }
+  if (backend.weight != 1) {
+    line += fmt::format(" weight={}", backend.weight);
+  }
   return line;
 }
 

@@ -60,14 +60,18 @@ std::string frontend_line(const agent::FrontendPlan& plan, const agent::ServiceP
 std::vector<std::string> plan_lines(const agent::ServicePortPlan& plan) {
   std::vector<std::string> lines;
   lines.reserve(plan.frontends.size() + 1 + plan.source_ranges.size() + plan.backends.size());
-  for (const auto& frontend : plan.frontends) lines.push_back(frontend_line(frontend, plan.key));
+  for (const auto& frontend : plan.frontends) {
+    lines.push_back(frontend_line(frontend, plan.key));
+  }
   const lb_name name = name_of(plan.key);
   lines.push_back(test::service_line(name, service_of(plan)));
   for (const auto& range : plan.source_ranges) {
     lines.push_back(
         fmt::format("range {} {} {}", plan.key.name, maps::word(plan.key.protocol), range.text()));
   }
-  for (const auto& backend : plan.backends) lines.push_back(test::backend_line(name, backend_of(backend)));
+  for (const auto& backend : plan.backends) {
+    lines.push_back(test::backend_line(name, backend_of(backend)));
+  }
   return lines;
 }
 

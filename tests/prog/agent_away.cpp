@@ -50,7 +50,9 @@ class HourAlone {
     agent::FlowExpiry expiry(world_.programs().flows4, world_.programs().flows6, {},
                              {.now = [hertz] { return agent::flow_clock_now(hertz); }});
     while (expiry.rounds() < 1) {
-      if (const auto pause = expiry.step(); !pause) throw std::runtime_error(pause.error().message());
+      if (const auto pause = expiry.step(); !pause) {
+        throw std::runtime_error(pause.error().message());
+      }
     }
   }
   [[nodiscard]] std::pair<std::size_t, std::size_t> entries() const { return world_.entries(); }
@@ -86,18 +88,28 @@ TEST_CASE(
     INFO("IPv" << family);
     HourAlone alone(family);
     std::vector<Flow> old;
-    for (std::uint32_t number = 0; number < before; ++number) old.push_back(alone.open(number));
+    for (std::uint32_t number = 0; number < before; ++number) {
+      old.push_back(alone.open(number));
+    }
     REQUIRE(alone.entries().first == limit);
     alone.pass_an_hour();
-    for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
+    for (std::uint32_t at = 0; at < speaking; ++at) {
+      REQUIRE(alone.goes_on(old[at]));
+    }
     // No agent ends the silent flows, so the table stays full; new flows use the unassured table.
-    for (auto number = before; number < before + newcomers; ++number) static_cast<void>(alone.open(number));
+    for (auto number = before; number < before + newcomers; ++number) {
+      static_cast<void>(alone.open(number));
+    }
     CHECK(alone.entries().first == limit);
     CHECK(alone.entries().second <= unassured);
-    for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
+    for (std::uint32_t at = 0; at < speaking; ++at) {
+      REQUIRE(alone.goes_on(old[at]));
+    }
     alone.expire();
     CHECK(alone.entries().first == std::size_t{2} * speaking);
-    for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
+    for (std::uint32_t at = 0; at < speaking; ++at) {
+      REQUIRE(alone.goes_on(old[at]));
+    }
   }
 }
 

@@ -30,8 +30,9 @@ TEST_CASE("every path that bench/run measures is the one it names") {
     }
     for (const auto hook : {Hook::xdp, Hook::tc_in}) {
       INFO(bench::name_of(hook) << ", IPv" << family);
-      for (const auto make : {bench::established, bench::new_flows, bench::unrelated})
+      for (const auto make : {bench::established, bench::new_flows, bench::unrelated}) {
         CHECK_NOTHROW(run_some(make, {device, family, hook, slots}));
+      }
     }
     CHECK_NOTHROW(run_some(bench::looked_after, {device, family, Hook::tc_in, slots}));
   }

@@ -36,12 +36,15 @@ lb_range_key range(std::uint32_t number) {
 
 TEST_CASE("SEM-81 all entries of a hash are copied into a larger one") {
   auto from = hash(5000);
-  for (std::uint32_t key = 0; key < 5000; ++key)
+  for (std::uint32_t key = 0; key < 5000; ++key) {
     REQUIRE_FALSE(from.put(key, key * 7ULL, lb::maps::Put::create));
+  }
   auto to = hash(8192);
   REQUIRE_FALSE(copy_entries(from.fd(), to.fd()));
   CHECK(count(to) == 5000);
-  for (std::uint32_t key = 0; key < 5000; ++key) REQUIRE(to.get(key).value() == key * 7ULL);
+  for (std::uint32_t key = 0; key < 5000; ++key) {
+    REQUIRE(to.get(key).value() == key * 7ULL);
+  }
   CHECK_FALSE(to.put(6000, 1, lb::maps::Put::create));
 }
 
@@ -79,10 +82,14 @@ TEST_CASE("SEM-81 an array is copied, whatever the size of its elements, and not
 
 TEST_CASE("SEM-81 the first elements of an array fill a smaller one") {
   auto slots = make_array<std::uint32_t>("copied", 20'000);
-  for (std::uint32_t at = 0; at < 20'000; ++at) slots.store(at, at + 1);
+  for (std::uint32_t at = 0; at < 20'000; ++at) {
+    slots.store(at, at + 1);
+  }
   auto fewer = make_array<std::uint32_t>("copied", 10'001);
   REQUIRE_FALSE(copy_first_elements(slots.fd(), fewer.fd()));
-  for (std::uint32_t at = 0; at < 10'001; ++at) REQUIRE(fewer.load(at) == at + 1);
+  for (std::uint32_t at = 0; at < 10'001; ++at) {
+    REQUIRE(fewer.load(at) == at + 1);
+  }
   CHECK(copy_first_elements(slots.fd(), make_array<lb_backend>("copied", 64).fd()).value() == EINVAL);
   CHECK(copy_first_elements(hash(16).fd(), hash(8).fd()).value() == EINVAL);
 }

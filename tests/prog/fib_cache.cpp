@@ -43,7 +43,9 @@ class Flow {
   bool until(Wanted wanted) {
     const auto end = std::chrono::steady_clock::now() + timeouts;
     while (std::chrono::steady_clock::now() < end) {
-      if (wanted(run_xdp())) return true;
+      if (wanted(run_xdp())) {
+        return true;
+      }
     }
     return false;
   }
@@ -91,7 +93,9 @@ TEST_CASE("REL-65 XDP follows a neighbour whose link address changes, and a rout
     Flow flow(world, request_of(names));
     std::optional<Mac> before;
     REQUIRE(flow.until([&](const Verdict& verdict) {
-      if (sent(verdict)) before = next_of(verdict);
+      if (sent(verdict)) {
+        before = next_of(verdict);
+      }
       return sent(verdict);
     }));
     run_ip(
@@ -106,7 +110,9 @@ TEST_CASE("REL-65 XDP follows a neighbour whose link address changes, and a rout
     auto last_sent = std::chrono::steady_clock::now();
     CHECK(flow.until([&last_sent](const Verdict& verdict) {
       const auto now = std::chrono::steady_clock::now();
-      if (sent(verdict)) last_sent = now;
+      if (sent(verdict)) {
+        last_sent = now;
+      }
       return now - last_sent > std::chrono::seconds(2);
     }));
     run_ip(fmt::format("route del unreachable {}/{}\n", names.backend, names.family == 4 ? 32 : 128));
@@ -129,8 +135,12 @@ TEST_CASE("REL-65 XDP keeps apart the routes of protocols that routing rules tel
     // XDP leaves a flow to tc for one second of four.
     CHECK(second.until([&](const Verdict& datagram) {
       const auto segment = first.run_xdp();
-      if (sent(segment)) CHECK(next_of(segment) == direct);
-      if (sent(datagram)) CHECK(next_of(datagram) == routed);
+      if (sent(segment)) {
+        CHECK(next_of(segment) == direct);
+      }
+      if (sent(datagram)) {
+        CHECK(next_of(datagram) == routed);
+      }
       packets[0] += sent(segment) ? 1 : 0;
       packets[1] += sent(datagram) ? 1 : 0;
       return packets[0] > 100 && packets[1] > 100;

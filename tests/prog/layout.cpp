@@ -190,13 +190,17 @@ TEST_CASE("every struct in a map is one of the contract's") {
   const Object object = open_object();
   const btf* types = bpf_object__btf(object.get());
   std::set<std::string> known = scratch;
-  for (const Struct& expected : structs()) known.insert(expected.name);
+  for (const Struct& expected : structs()) {
+    known.insert(expected.name);
+  }
   const bpf_map* map = nullptr;
   int seen = 0;
   bpf_object__for_each_map(map, object.get()) {
     for (const __u32 id : {bpf_map__btf_key_type_id(map), bpf_map__btf_value_type_id(map)}) {
       const btf_type* type = btf__type_by_id(types, id);
-      if (id == 0 || type == nullptr || !btf_is_struct(type)) continue;
+      if (id == 0 || type == nullptr || !btf_is_struct(type)) {
+        continue;
+      }
       INFO(bpf_map__name(map));
       CHECK(known.contains(btf__name_by_offset(types, type->name_off)));
       ++seen;
@@ -211,7 +215,9 @@ TEST_CASE("REL-41 maps keep the sizes of their layout, so that agents of two ver
   const bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object.get()) {
     const std::string name = bpf_map__name(map);
-    if (bpf_map__is_internal(map) || name == "lb_scratch") continue;
+    if (bpf_map__is_internal(map) || name == "lb_scratch") {
+      continue;
+    }
     sizes[name] = {bpf_map__key_size(map), bpf_map__value_size(map)};
   }
   CHECK(sizes == pinned_sizes);
@@ -232,10 +238,14 @@ TEST_CASE("every loaded map has BTF for its key and its value, and a short name 
     const std::string name = static_cast<const char*>(info.name);
     INFO(name);
     ++maps;
-    if (bpf_map__is_internal(map)) continue;
+    if (bpf_map__is_internal(map)) {
+      continue;
+    }
     CHECK(name == bpf_map__name(map));
     CHECK(name.starts_with("lb_"));
-    if (info.btf_key_type_id == 0 || info.btf_value_type_id == 0) bare.insert(name);
+    if (info.btf_key_type_id == 0 || info.btf_value_type_id == 0) {
+      bare.insert(name);
+    }
   }
   CHECK(bare == without_btf);
   CHECK(maps >= 18);

@@ -41,7 +41,9 @@ class OnOneProcessor {
   OnOneProcessor() {
     REQUIRE(::sched_getaffinity(0, sizeof(before_), &before_) == 0);
     int first = 0;
-    while (!CPU_ISSET(first, &before_)) ++first;
+    while (!CPU_ISSET(first, &before_)) {
+      ++first;
+    }
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(first, &one);
@@ -99,7 +101,9 @@ class Exchange {
  private:
   void answer(const std::stop_token& stop) const {
     set_priority(1);
-    while (!stop.stop_requested()) static_cast<void>(echo_once(server_));
+    while (!stop.stop_requested()) {
+      static_cast<void>(echo_once(server_));
+    }
   }
   void send(const std::stop_token& stop) {
     set_priority(1);

@@ -101,10 +101,14 @@ TEST_CASE("REL-89 a flush of all nftables rules is noticed at once") {
   int heard = 0;
   agent::NfTableWatch watch(context, "ours", [&] {
     ++heard;
-    for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+    for (const int family : {AF_INET, AF_INET6}) {
+      REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+    }
   });
   watch.start();
-  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  for (const int family : {AF_INET, AF_INET6}) {
+    REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  }
   const auto here = Host::here();
   here.run("nft add table ip other && nft delete table ip other && nft add table ip6 ourselves");
   context.poll();

@@ -145,7 +145,9 @@ TEST_CASE("with --forwarding stack flows that were redirected before go on, and 
       REQUIRE(scene.attach().failure().empty());
       clients.push_back(scene.outside.socket(kind.family, kind.type));
       REQUIRE(clients.back().connect(where) == 0);
-      if (kind.type == SOCK_STREAM) taken.push_back(take(server));
+      if (kind.type == SOCK_STREAM) {
+        taken.push_back(take(server));
+      }
       for (std::size_t at = 0; at < clients.size(); ++at) {
         INFO("flow " << at << " of " << clients.size());
         if (kind.type == SOCK_STREAM) {

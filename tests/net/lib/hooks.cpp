@@ -46,7 +46,9 @@ agent::AttachReport start(const agent::AgentOptions& options) {
 }
 
 std::string tc_type(const agent::AgentOptions& options) {
-  if (std::ranges::find(options.without, "tcx") != options.without.end()) return "clsact";
+  if (std::ranges::find(options.without, "tcx") != options.without.end()) {
+    return "clsact";
+  }
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   constexpr int loopback = 1;
@@ -77,23 +79,31 @@ std::vector<std::string> program_names(int target, bpf_attach_type hook) {
 }  // namespace
 
 std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side) {
-  if (tc_type({}) != "tcx") return {};
+  if (tc_type({}) != "tcx") {
+    return {};
+  }
   return program_names(static_cast<int>(if_nametoindex(device)), side);
 }
 
 std::vector<std::string> programs_in_use(const Lab& lab) {
   std::vector<std::string> all;
   const auto add = [&all](const std::string& hook, const std::vector<std::string>& names) {
-    for (const auto& name : names) all.push_back(hook + ": " + name);
+    for (const auto& name : names) {
+      all.push_back(hook + ": " + name);
+    }
   };
   add("eth0 ingress", tcx_programs("eth0", BPF_TCX_INGRESS));
   add("eth0 egress", tcx_programs("eth0", BPF_TCX_EGRESS));
-  if (shell_output("tc qdisc show dev eth0").find("clsact") != std::string::npos) all.emplace_back("clsact");
+  if (shell_output("tc qdisc show dev eth0").find("clsact") != std::string::npos) {
+    all.emplace_back("clsact");
+  }
   std::uint32_t xdp = 0;
   if (bpf_xdp_query_id(static_cast<int>(if_nametoindex("eth0")), 0, &xdp) != 0) {
     throw std::runtime_error("cannot ask for the XDP program of eth0");
   }
-  if (xdp != 0) add("eth0 xdp", {agent::program_info_of(xdp)->name});
+  if (xdp != 0) {
+    add("eth0 xdp", {agent::program_info_of(xdp)->name});
+  }
   const maps::Fd cgroup(::open(lab.cgroup().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (const auto hook : {BPF_CGROUP_INET4_CONNECT, BPF_CGROUP_INET6_CONNECT, BPF_CGROUP_UDP4_SENDMSG,
                           BPF_CGROUP_UDP6_SENDMSG, BPF_CGROUP_UDP4_RECVMSG, BPF_CGROUP_UDP6_RECVMSG,

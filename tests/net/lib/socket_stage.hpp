@@ -46,7 +46,9 @@ struct SocketStage {
     for (const auto* address : {"10.1.0.1/32", "10.1.0.2/32", "fd00:1::1/128 nodad", "fd00:1::2/128 nodad"}) {
       shell(fmt::format("ip address add {} dev lo", address));
     }
-    for (const auto* address : {"fd00:1::1", "fd00:1::2"}) shell(await_local_route(address));
+    for (const auto* address : {"fd00:1::1", "fd00:1::2"}) {
+      shell(await_local_route(address));
+    }
   }
 
   void serve(const AddressCase& address_case, lb_protocol protocol, lb_policy policy = {}) {

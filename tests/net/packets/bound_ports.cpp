@@ -32,12 +32,16 @@ constexpr std::size_t clients = 20;
 /// not.
 std::size_t bind_ports(std::vector<Socket>& bound, const std::vector<std::uint16_t>& ports) {
   const auto host = Host::here();
-  for (std::size_t count = 0; count < ports.size(); ++count)
+  for (std::size_t count = 0; count < ports.size(); ++count) {
     bound.push_back(host.socket(AF_INET6, SOCK_DGRAM));
-  if (::setresuid(nobody, nobody, nobody) != 0) return ports.size();
+  }
+  if (::setresuid(nobody, nobody, nobody) != 0) {
+    return ports.size();
+  }
   std::size_t failed = 0;
-  for (std::size_t at = 0; at < ports.size(); ++at)
+  for (std::size_t at = 0; at < ports.size(); ++at) {
     failed += bound[at].bind(end("::", ports[at])) == 0 ? 0U : 1U;
+  }
   return failed;
 }
 
@@ -53,7 +57,9 @@ Running holder(const std::vector<std::uint16_t>& ports) {
     const auto failed = bind_ports(bound, ports);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     static_cast<void>(::write(pipe[1], &failed, sizeof(failed)));
-    for (;;) ::pause();
+    for (;;) {
+      ::pause();
+    }
   }
   ::setpgid(process, process);
   Running running(process);
@@ -69,7 +75,9 @@ Running holder(const std::vector<std::uint16_t>& ports) {
 std::vector<Running> bind_all() {
   std::vector<std::uint16_t> ports;
   for (const auto& [first, last] : {std::pair{1024, 29'999}, std::pair{61'000, 65'535}}) {
-    for (int port = first; port <= last; ++port) ports.push_back(static_cast<std::uint16_t>(port));
+    for (int port = first; port <= last; ++port) {
+      ports.push_back(static_cast<std::uint16_t>(port));
+    }
   }
   REQUIRE(ports.size() == all_ports);
   std::vector<Running> holders;
@@ -106,7 +114,9 @@ TEST_CASE("REL-176 a process that binds all source ports of UDP does not stop so
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
-  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  for (const int family : {AF_INET, AF_INET6}) {
+    REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  }
   const auto bound = bind_all();
   for (const int family : {AF_INET, AF_INET6}) {
     INFO((family == AF_INET ? "IPv4" : "IPv6"));

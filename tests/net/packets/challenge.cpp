@@ -68,7 +68,9 @@ template <class Key, class Flow>
 void empty(maps::HashMap<Key, Flow>& table) {
   std::vector<Key> keys;
   REQUIRE_FALSE(table.for_each([&](const auto& key, const auto&) { keys.push_back(key); }));
-  for (const auto& key : keys) static_cast<void>(table.erase(key));
+  for (const auto& key : keys) {
+    static_cast<void>(table.erase(key));
+  }
 }
 
 void lose_flows(const std::string& pins) {
@@ -125,7 +127,9 @@ class Reconnects {
     }
     vanish(client);
     left_.push_back(std::move(taken));
-    if (left == Left::half_open_without_flows) lose_flows(scene_.lab.pins());
+    if (left == Left::half_open_without_flows) {
+      lose_flows(scene_.lab.pins());
+    }
   }
 
   const PodScene& scene_;

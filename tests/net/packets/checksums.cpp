@@ -44,14 +44,17 @@ void leave_sums_to_the_node(const PodScene& scene) {
     host->run("ethtool -K eth0 tx on rx off >/dev/null");
     REQUIRE_THAT(host->output("ethtool -k eth0"), Catch::Matchers::ContainsSubstring("tx-checksumming: on"));
   }
-  for (const auto* device : {"eth0", "pods2", "pods3"})
+  for (const auto* device : {"eth0", "pods2", "pods3"}) {
     shell(fmt::format("ethtool -K {} tx off >/dev/null", device));
+  }
 }
 
 std::string random_bytes(std::size_t size, unsigned seed) {
   std::mt19937 random(seed);
   std::string made(size, '\0');
-  for (auto& byte : made) byte = static_cast<char>(random());
+  for (auto& byte : made) {
+    byte = static_cast<char>(random());
+  }
   return made;
 }
 
@@ -62,7 +65,9 @@ std::string read_from(int connected, std::size_t size) {
   pollfd wait{connected, POLLIN, 0};
   while (got.size() < size && ::poll(&wait, 1, 3000) == 1) {
     const auto count = ::recv(connected, buffer.data(), buffer.size(), 0);
-    if (count <= 0) break;
+    if (count <= 0) {
+      break;
+    }
     got.append(buffer, 0, static_cast<std::size_t>(count));
   }
   return got;
@@ -74,8 +79,9 @@ bool carry_by_tcp(int client, int server) {
     const auto words = random_bytes(1 + round * 1009, round);
     for (const auto& [from, to] : {std::pair(client, server), std::pair(server, client)}) {
       if (::send(from, words.data(), words.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(words.size()) ||
-          read_from(to, words.size()) != words)
+          read_from(to, words.size()) != words) {
         return false;
+      }
     }
   }
   return true;
@@ -84,11 +90,17 @@ bool carry_by_tcp(int client, int server) {
 bool carry_by_udp(const Socket& client, const Socket& server, const End& where) {
   for (unsigned round = 0; round < 20; ++round) {
     const auto words = random_bytes(1 + round * 69, round);
-    if (client.send_to(where, words) != 0) return false;
+    if (client.send_to(where, words) != 0) {
+      return false;
+    }
     const auto question = server.receive();
-    if (!question || question->words != words || server.send_to(question->from, words) != 0) return false;
+    if (!question || question->words != words || server.send_to(question->from, words) != 0) {
+      return false;
+    }
     const auto answer = client.receive();
-    if (!answer || answer->words != words || !(answer->from == where)) return false;
+    if (!answer || answer->words != words || !(answer->from == where)) {
+      return false;
+    }
   }
   return true;
 }
@@ -105,7 +117,9 @@ std::optional<Socket::Message> gather(const Socket& socket, std::size_t size) {
   auto all = socket.receive();
   while (all && all->words.size() < size) {
     const auto more = socket.receive();
-    if (!more || !(more->from == all->from)) return std::nullopt;
+    if (!more || !(more->from == all->from)) {
+      return std::nullopt;
+    }
     all->words += more->words;
   }
   return all;
@@ -119,11 +133,17 @@ bool carry_segments(const Socket& client, const Socket& server, const End& where
   }
   for (unsigned round = 0; round < 10; ++round) {
     const auto words = random_bytes(2 * segment + round * 2013, round);
-    if (client.send_to(where, words) != 0) return false;
+    if (client.send_to(where, words) != 0) {
+      return false;
+    }
     const auto question = gather(server, words.size());
-    if (!question || question->words != words || server.send_to(question->from, words) != 0) return false;
+    if (!question || question->words != words || server.send_to(question->from, words) != 0) {
+      return false;
+    }
     const auto answer = gather(client, words.size());
-    if (!answer || answer->words != words || !(answer->from == where)) return false;
+    if (!answer || answer->words != words || !(answer->from == where)) {
+      return false;
+    }
   }
   return true;
 }
@@ -131,8 +151,12 @@ bool carry_segments(const Socket& client, const Socket& server, const End& where
 bool carry(const PodScene& scene, const Path& path, int family, int type, const End& where) {
   const auto server = serve_at(scene.*path.to, type, end(names(family).*path.backend, backend_port));
   const auto client = (scene.*path.from).socket(family, type);
-  if (type == SOCK_DGRAM) return carry_by_udp(client, server, where) && carry_segments(client, server, where);
-  if (client.connect(where) != 0) return false;
+  if (type == SOCK_DGRAM) {
+    return carry_by_udp(client, server, where) && carry_segments(client, server, where);
+  }
+  if (client.connect(where) != 0) {
+    return false;
+  }
   const auto taken = take(server);
   return taken && carry_by_tcp(client.fd(), taken.get());
 }

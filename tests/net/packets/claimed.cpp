@@ -36,7 +36,9 @@ bool asks_conntrack() {
 }
 
 void claim(Writer& writer, const End& where) {
-  for (const auto protocol : {LB_TCP, LB_UDP}) writer.frontend(where, protocol, tenant, LB_EXTERNAL_IP);
+  for (const auto protocol : {LB_TCP, LB_UDP}) {
+    writer.frontend(where, protocol, tenant, LB_EXTERNAL_IP);
+  }
 }
 
 std::uint64_t opened(const lb_stats& rose) {
@@ -118,7 +120,9 @@ TEST_CASE("REL-145 row egress: another node's tunnel stays, whoever claims its e
   INFO(family_name(family) << (tracked ? ", tracked" : ", not tracked"));
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().pod_failure().empty());
-  if (tracked) track_connections();
+  if (tracked) {
+    track_connections();
+  }
   Writer writer(scene.lab.pins());
   const auto& known = names(family);
   writer.address(known.node, LB_NODE_PORT_ADDRESS);
@@ -151,7 +155,9 @@ TEST_CASE("REL-145 row egress: a pod's and the node's answers leave for a claime
         INFO(family_name(family) << (host == &node ? ", the node" : ", a pod")
                                  << (endpoint ? ", with an endpoint" : ""));
         // Nothing tells a pod's answer, which arrives by its device, from a request then (docs/threats.md).
-        if (host != &node && !asks_conntrack()) continue;
+        if (host != &node && !asks_conntrack()) {
+          continue;
+        }
         const auto where = end(host == &node ? known.node : known.server, backend_port);
         const auto server = serve_at(*host, SOCK_DGRAM, where);
         const auto client = scene.remote.socket(family, SOCK_DGRAM);
@@ -180,7 +186,9 @@ TEST_CASE(
     const auto backend = end(known.remote_pod, backend_port);
     const auto where = end(known.service, port);
     writer.service(port, {{port, backend}});
-    for (const auto protocol : {LB_TCP, LB_UDP}) writer.frontend(where, protocol, port, LB_CLUSTER_IP);
+    for (const auto protocol : {LB_TCP, LB_UDP}) {
+      writer.frontend(where, protocol, port, LB_CLUSTER_IP);
+    }
     writer.service(tenant, {{tenant, end(known.server, backend_port)}});
     claim(writer, backend);
     for (const auto* host : std::initializer_list<const Host*>{&node, &scene.client}) {

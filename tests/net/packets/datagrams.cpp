@@ -21,7 +21,9 @@ constexpr std::size_t size = 8192;
 /// The content that fragments.py makes.
 std::string large() {
   std::string words(size, '\0');
-  for (std::size_t at = 0; at < words.size(); ++at) words[at] = static_cast<char>(at * 7 + at / 256);
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    words[at] = static_cast<char>(at * 7 + at / 256);
+  }
   return words;
 }
 

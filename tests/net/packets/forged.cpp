@@ -122,7 +122,9 @@ void for_each_way(Test test) {
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
-  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  for (const int family : {AF_INET, AF_INET6}) {
+    REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  }
   for (const int family : {AF_INET, AF_INET6}) {
     for (const auto type : {SOCK_STREAM, SOCK_DGRAM}) {
       for (const auto& test_case : cases) {
@@ -202,7 +204,9 @@ TEST_CASE("REL-164 a direct connection that is tracked in another zone is not se
   Writer writer(scene.lab.pins());
   const bool in_zone = GENERATE(false, true);
   INFO((in_zone ? "in zone 7" : "in the default zone"));
-  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  for (const int family : {AF_INET, AF_INET6}) {
+    REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  }
   if (in_zone) {
     shell(
         "nft 'table inet zones { chain in { type filter hook prerouting priority raw; ct zone set 7; }; "

@@ -103,7 +103,9 @@ struct Flows {
 
   /// The address from which the backend saw a datagram, if its answer came back.
   [[nodiscard]] std::optional<std::string> speak() const {
-    if (speaker.send("words") != 0) return std::nullopt;
+    if (speaker.send("words") != 0) {
+      return std::nullopt;
+    }
     const auto seen = echo_once(hearer);
     return seen && speaker.receive() ? std::optional(seen->address.text()) : std::nullopt;
   }

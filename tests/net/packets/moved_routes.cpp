@@ -119,8 +119,9 @@ class Conversation {
     if (type_ == SOCK_STREAM) {
       std::array<char, 5> words{};
       if (said_ && !(is_readable(taken_.get(), std::chrono::seconds(10)) &&
-                     ::recv(taken_.get(), words.data(), words.size(), 0) == 5))
+                     ::recv(taken_.get(), words.data(), words.size(), 0) == 5)) {
         return false;
+      }
       said_ = false;
       return pass(client_.fd(), taken_.get(), bytes) && pass(taken_.get(), client_.fd(), bytes);
     }
@@ -129,8 +130,12 @@ class Conversation {
     int answers = 0;
     while (answers < 20 && std::chrono::steady_clock::now() < end) {
       static_cast<void>(client_.send("words"));
-      if (is_readable(listener_.fd(), moment)) static_cast<void>(echo_once(listener_));
-      if (is_readable(client_.fd(), moment) && client_.receive()) ++answers;
+      if (is_readable(listener_.fd(), moment)) {
+        static_cast<void>(echo_once(listener_));
+      }
+      if (is_readable(client_.fd(), moment) && client_.receive()) {
+        ++answers;
+      }
     }
     return answers == 20;
   }

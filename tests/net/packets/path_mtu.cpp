@@ -176,8 +176,9 @@ Socket sender_of(const Host& host, int family, Discovery discovery) {
   auto socket = host.socket(family, SOCK_DGRAM);
   const int how = discovery == Discovery::none ? IP_PMTUDISC_DONT : IP_PMTUDISC_WANT;
   REQUIRE(::setsockopt(socket.fd(), IPPROTO_IP, IP_MTU_DISCOVER, &how, sizeof(how)) == 0);
-  if (family == AF_INET6)
+  if (family == AF_INET6) {
     REQUIRE(::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &how, sizeof(how)) == 0);
+  }
   return socket;
 }
 
@@ -185,7 +186,9 @@ Socket sender_of(const Host& host, int family, Discovery discovery) {
 int lost_before(const Socket& client, const Socket& server, const End& where, std::size_t size) {
   for (int sent = 0; sent < 5; ++sent) {
     REQUIRE(client.send_to(where, std::string(size, 'x')) == 0);
-    if (const auto message = server.receive(); message && message->words.size() == size) return sent;
+    if (const auto message = server.receive(); message && message->words.size() == size) {
+      return sent;
+    }
   }
   return 5;
 }

@@ -210,7 +210,9 @@ TEST_CASE("SEM-36 a load balancer's address is served whether or not a device of
   for (const auto& kind : kinds) {
     const auto& known = names(kind.family);
     const auto vip = end(known.vip, port);
-    if (!device.empty()) shell(fmt::format("ip address replace {} dev {}", known.vip, device));
+    if (!device.empty()) {
+      shell(fmt::format("ip address replace {} dev {}", known.vip, device));
+    }
     const auto server = serve(scene.server, kind, known.server);
     writer.service(1, {{1, end(known.server, backend_port)}});
     writer.frontend(vip, protocol_of(kind), 1, LB_LOAD_BALANCER);

@@ -36,9 +36,13 @@ class Tagging {
     const int device = host.device_index("eth0");
     const auto before = Namespace::current();
     host.space().enter();
-    if (program_) link_.reset(bpf_program__attach_tcx(program_->progs.lb_priority_tag, device, nullptr));
+    if (program_) {
+      link_.reset(bpf_program__attach_tcx(program_->progs.lb_priority_tag, device, nullptr));
+    }
     before.enter();
-    if (!link_) throw std::runtime_error("cannot tag frames");
+    if (!link_) {
+      throw std::runtime_error("cannot tag frames");
+    }
   }
 
   [[nodiscard]] std::uint64_t tagged() const {

@@ -109,7 +109,9 @@ class Talkers {
 
   [[nodiscard]] Rounds rounds() const {
     Rounds all;
-    for (const auto& each : all_) all.push_back(each.rounds);
+    for (const auto& each : all_) {
+      all.push_back(each.rounds);
+    }
     return all;
   }
 
@@ -299,7 +301,9 @@ void withstand(const FloodScene& scene, const Host& backend_host, int family) {
 }
 
 void withstand(const FloodScene& scene, const Host& backend_host) {
-  for (const int family : {AF_INET, AF_INET6}) withstand(scene, backend_host, family);
+  for (const int family : {AF_INET, AF_INET6}) {
+    withstand(scene, backend_host, family);
+  }
 }
 
 }  // namespace

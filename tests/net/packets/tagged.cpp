@@ -38,8 +38,9 @@ TEST_CASE("REL-17 a tagged frame is left to its VLAN's device, though tc sees it
     writer.frontend(end(names(family).vip, port), LB_UDP, 1, LB_LOAD_BALANCER);
     const auto server = serve_at(scene.server, SOCK_DGRAM, backend);
     auto rose = counter_deltas(writer, [&] {
-      for (const auto* tags : {"/Dot1Q(vlan=7)", "/Dot1AD(vlan=9)/Dot1Q(vlan=7)"})
+      for (const auto* tags : {"/Dot1Q(vlan=7)", "/Dot1AD(vlan=9)/Dot1Q(vlan=7)"}) {
         send_frame(scene, family, tags);
+      }
       CHECK_FALSE(server.receive());
     });
     CHECK(rose.not_ip >= 2);

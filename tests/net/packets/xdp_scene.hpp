@@ -93,7 +93,9 @@ struct XdpScene : PodScene {
 /// Waits until each has made `more` requests more.
 inline void wait_for(const std::vector<std::unique_ptr<RequestLoop>>& all, int more) {
   std::vector<int> wanted;
-  for (const auto& asking : all) wanted.push_back(asking->requests() + more);
+  for (const auto& asking : all) {
+    wanted.push_back(asking->requests() + more);
+  }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (std::size_t at = 0; at < all.size(); ++at) {
     while (all[at]->requests() < wanted[at] && std::chrono::steady_clock::now() < deadline) {

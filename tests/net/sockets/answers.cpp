@@ -71,8 +71,9 @@ struct Arrival {
 std::optional<End> by_recvmsg(const Socket& socket) {
   Arrival arrival;
   auto message = arrival.head();
-  if (!is_readable(socket.fd(), std::chrono::seconds(1)) || ::recvmsg(socket.fd(), &message, 0) < 0)
+  if (!is_readable(socket.fd(), std::chrono::seconds(1)) || ::recvmsg(socket.fd(), &message, 0) < 0) {
     return {};
+  }
   return end_of(arrival.from);
 }
 
@@ -141,7 +142,9 @@ struct Theft {
   /// The tenant claims the victim's address and port, as such a kind of address.
   void claimed(lb_kind kind = LB_EXTERNAL_IP, Endpoints endpoints = Endpoints::one) {
     std::vector<BackendSpec> backends;
-    if (endpoints == Endpoints::one) backends.push_back({service, end(claim.thief, backend_port)});
+    if (endpoints == Endpoints::one) {
+      backends.push_back({service, end(claim.thief, backend_port)});
+    }
     stage.writer->service(service, backends);
     if (kind == LB_NODE_PORT) {
       stage.writer->node_port(victim_end().address, port, LB_UDP, service);
@@ -153,7 +156,9 @@ struct Theft {
 
   /// Whether what `socket` sends to the victim's address reaches the victim, and not the tenant.
   [[nodiscard]] bool reaches_victim(const std::function<int()>& send) const {
-    if (send() != 0) return false;
+    if (send() != 0) {
+      return false;
+    }
     return is_readable(victim.fd(), std::chrono::seconds(1)) && victim.receive() &&
            !is_readable(thief.fd(), std::chrono::milliseconds(0));
   }
@@ -162,7 +167,9 @@ struct Theft {
   }
   /// Whether it is translated: reaches the service's endpoint.
   [[nodiscard]] bool reaches_service(const std::function<int()>& send) const {
-    if (send() != 0) return false;
+    if (send() != 0) {
+      return false;
+    }
     return is_readable(thief.fd(), std::chrono::seconds(1)) && thief.receive().has_value();
   }
   [[nodiscard]] bool reaches_service(const Socket& socket) const {

@@ -32,7 +32,9 @@ void in(const Namespace& other, const std::function<void()>& act) {
 /// The source of the reply to a message to `where`, or to the connected peer; "" without a reply.
 std::string answer_to(const Socket& client, const Socket& server, const End& where) {
   const int failed = client.peer() ? client.send("who?") : client.send_to(where, "who?");
-  if (failed != 0 || !echo_once(server)) return {};
+  if (failed != 0 || !echo_once(server)) {
+    return {};
+  }
   const auto answer = client.receive();
   return answer ? text(answer->from) : std::string();
 }
@@ -112,7 +114,9 @@ TEST_CASE("a socket stays in the network namespace that it was made in, wherever
 
   in(pod, [&] {
     of_pod.emplace(family, SOCK_DGRAM);
-    if (connected) REQUIRE(of_host.connect(local) == 0);
+    if (connected) {
+      REQUIRE(of_host.connect(local) == 0);
+    }
     CHECK(answer_to(of_host, server, local) == text(local));
   });
   const auto counted = counter_deltas(*stage.writer, [&] {
@@ -134,7 +138,9 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
   const Child child(stage.lab);
   stage.lab.enter_cgroup(child.path());
   const Socket client(address_case.socket_family, SOCK_DGRAM);
-  if (connected) REQUIRE(client.connect(service) == 0);
+  if (connected) {
+    REQUIRE(client.connect(service) == 0);
+  }
   CHECK(answer_to(client, server, service) == text(service));
 
   const auto outside = stage.lab.make_cgroup("outside");

@@ -64,7 +64,9 @@ class ReconnectScene : public PodScene {
   /// The service has these backends, and all others of its are gone.
   void serve(const std::vector<std::uint32_t>& numbers) {
     std::vector<BackendSpec> set;
-    for (const auto number : numbers) set.push_back(backend(number));
+    for (const auto number : numbers) {
+      set.push_back(backend(number));
+    }
     writer->service(1, set);
     for (auto spec : backends_) {
       spec.serving = std::ranges::find(numbers, spec.id) != numbers.end() ? LB_YES : LB_NO;
@@ -94,7 +96,9 @@ class ReconnectScene : public PodScene {
 
   /// Whether the socket's message arrives at that backend, and its reply comes from the service.
   [[nodiscard]] bool reaches(const Socket& socket, std::uint32_t number) const {
-    if (socket.send("words") != 0 || !echo_once(server_of(number))) return false;
+    if (socket.send("words") != 0 || !echo_once(server_of(number))) {
+      return false;
+    }
     const auto answer = socket.receive();
     return answer && answer->words == "words" && answer->from == where && socket.peer() == where;
   }
@@ -113,7 +117,9 @@ class ReconnectScene : public PodScene {
 /// one.
 bool fails_with(const Socket& socket, int error) {
   for (int count = 0; count < 10; ++count) {
-    if (socket.send("words") == error) return true;
+    if (socket.send("words") == error) {
+      return true;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
@@ -147,7 +153,9 @@ TEST_CASE("SEM-46 a connected UDP socket goes on at one backend after the other"
     for (const std::uint32_t next : {2U, 3U, 1U, 3U, 2U}) {
       INFO(next << " serves");
       CHECK(scene.reconnects_to({next}) == 1);
-      for (int message = 0; message < 3; ++message) CHECK(scene.reaches(socket, next));
+      for (int message = 0; message < 3; ++message) {
+        CHECK(scene.reaches(socket, next));
+      }
       CHECK(pending_error(socket) == 0);
       CHECK(socket.name() == name);
     }
@@ -245,7 +253,9 @@ TEST_CASE("SEM-46 sockets of other processes go on, also one that a process inhe
         std::vector<End> sources;
         for (int tries = 0; sources.size() < clients.size() && tries < 1000; ++tries) {
           const auto source = echo_once(scene.server_of(number));
-          if (source && std::ranges::find(sources, *source) == sources.end()) sources.push_back(*source);
+          if (source && std::ranges::find(sources, *source) == sources.end()) {
+            sources.push_back(*source);
+          }
         }
         std::ranges::sort(sources, {}, &End::port);
         return sources;

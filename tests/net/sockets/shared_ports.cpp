@@ -38,7 +38,9 @@ struct SharedPort {
   [[nodiscard]] std::string heard() const {
     for (int round = 0; round < 20; ++round) {
       for (const auto& socket : group) {
-        if (!is_readable(socket->fd(), std::chrono::milliseconds(20))) continue;
+        if (!is_readable(socket->fd(), std::chrono::milliseconds(20))) {
+          continue;
+        }
         const auto message = socket->receive();
         return message ? text(message->from) : std::string();
       }

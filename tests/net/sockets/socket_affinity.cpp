@@ -46,7 +46,9 @@ struct Place {
     for (const auto* address : kind.backends) {
       const bool six = kind.family == AF_INET6;
       host.run(fmt::format("ip address add {}/{} dev lo", address, six ? "128 nodad" : "32"));
-      if (six) host.run(await_local_route(address));
+      if (six) {
+        host.run(await_local_route(address));
+      }
       servers.push_back(serve_at(host, kind.type, end(address, backend_port)));
     }
   }
@@ -106,10 +108,16 @@ class Stage {
  private:
   [[nodiscard]] int ask(const Place& place, const char* frontend) const {
     const auto client = place.host.socket(kind_.family, kind_.type);
-    if (client.connect(end(frontend, service_port)) != 0) return -1;
-    if (kind_.type == SOCK_DGRAM && client.send("words") != 0) return -1;
+    if (client.connect(end(frontend, service_port)) != 0) {
+      return -1;
+    }
+    if (kind_.type == SOCK_DGRAM && client.send("words") != 0) {
+      return -1;
+    }
     std::array<pollfd, 2> waits = {{{place.servers[0].fd(), POLLIN, 0}, {place.servers[1].fd(), POLLIN, 0}}};
-    if (::poll(waits.data(), waits.size(), 1000) != 1) return -1;
+    if (::poll(waits.data(), waits.size(), 1000) != 1) {
+      return -1;
+    }
     const int heard = waits[0].revents != 0 ? 0 : 1;
     const auto& server = place.servers.at(static_cast<std::size_t>(heard));
     kind_.type == SOCK_STREAM ? static_cast<void>(server.accept()) : static_cast<void>(server.receive());

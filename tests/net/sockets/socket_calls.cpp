@@ -241,7 +241,9 @@ TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that
   const auto connect = [&](const char* bound) {
     const Socket client(address_case.socket_family, type);
     REQUIRE((bound == nullptr || client.bind(end(bound, 0)) == 0));
-    if (type == SOCK_STREAM) ::fcntl(client.fd(), F_SETFL, O_NONBLOCK);
+    if (type == SOCK_STREAM) {
+      ::fcntl(client.fd(), F_SETFL, O_NONBLOCK);
+    }
     return counter_deltas(
         *stage.writer, [&] { static_cast<void>(client.connect(end(address_case.frontend, service_port))); });
   };

@@ -42,7 +42,9 @@ struct SharedBackend {
 
   /// The source of the reply to a message to `where`; "" without a reply.
   [[nodiscard]] std::string answer_to(const End& where) const {
-    if (client.send_to(where, "who?") != 0 || !echo_once(server)) return {};
+    if (client.send_to(where, "who?") != 0 || !echo_once(server)) {
+      return {};
+    }
     return heard();
   }
   [[nodiscard]] std::string heard() const {
@@ -79,10 +81,14 @@ TEST_CASE("a UDP socket remembers the services that it used last, as many as it 
       CHECK(shared.answer_to(shared.service(number)) == text(shared.service(number)));
     });
   };
-  for (int number = 1; number <= LB_SOCKET_PAIRS; ++number) ask(number);
+  for (int number = 1; number <= LB_SOCKET_PAIRS; ++number) {
+    ask(number);
+  }
   CHECK(ask(1).socket_kept == 1);                          // now the second is the least recently used one,
   CHECK(ask(LB_SOCKET_PAIRS + 1).socket_translated == 1);  // so a new one replaces it
-  for (const int number : {1, 3, LB_SOCKET_PAIRS, LB_SOCKET_PAIRS + 1}) CHECK(ask(number).socket_kept == 1);
+  for (const int number : {1, 3, LB_SOCKET_PAIRS, LB_SOCKET_PAIRS + 1}) {
+    CHECK(ask(number).socket_kept == 1);
+  }
   CHECK(ask(2).socket_translated == 1);
 }
 
@@ -95,7 +101,9 @@ TEST_CASE("an unconnected UDP socket that speaks to a service and to its backend
   const auto backend = shared.backend();
   SECTION("the service first") {
     CHECK(shared.answer_to(service) == text(service));
-    for (int round = 0; round < 2; ++round) CHECK(shared.answer_to(backend) == text(backend));
+    for (int round = 0; round < 2; ++round) {
+      CHECK(shared.answer_to(backend) == text(backend));
+    }
     CHECK(shared.answer_to(service) == text(service));
     CHECK(shared.answer_to(backend) == text(backend));
   }
@@ -162,7 +170,9 @@ TEST_CASE("a socket that a child inherited is the same socket") {
   const SharedBackend shared(stage, address_cases.front(), 2);
   CHECK(shared.answer_to(shared.service(1)) == text(shared.service(1)));
   const auto child = ::fork();
-  if (child == 0) ::_exit(shared.answer_to(shared.service(2)) == text(shared.service(2)) ? 0 : 1);
+  if (child == 0) {
+    ::_exit(shared.answer_to(shared.service(2)) == text(shared.service(2)) ? 0 : 1);
+  }
   int status = 1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);

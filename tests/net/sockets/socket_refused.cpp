@@ -20,7 +20,9 @@ constexpr std::uint16_t unknown_port = 81;
 
 /// The error of the call after a message, once the message's reply has come; 0: no reply.
 int error_after_sending(const Socket& socket) {
-  if (const int error = socket.send("anybody?"); error != 0) return error;
+  if (const int error = socket.send("anybody?"); error != 0) {
+    return error;
+  }
   pollfd wait{socket.fd(), 0, 0};
   return ::poll(&wait, 1, 10'000) == 1 ? socket.send("anybody?") : 0;
 }
@@ -31,7 +33,9 @@ enum class PodDevices : std::uint8_t { served, not_named };
 struct RefusingScene : PodScene {
   explicit RefusingScene(PodDevices pods) : PodScene(Wiring::routed) {
     options.sockets = agent::SocketScope::all;
-    if (pods == PodDevices::not_named) options.pod_devices.clear();
+    if (pods == PodDevices::not_named) {
+      options.pod_devices.clear();
+    }
     REQUIRE(attach().failure().empty());
     Writer writer(lab.pins());
     writer.service(1, {});

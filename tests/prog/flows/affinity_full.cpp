@@ -37,7 +37,9 @@ TEST_CASE("REL-61 one client reconnecting evicts no other client from a full tab
   REQUIRE(connects(world, 1));  // its own entry may evict some others
   const auto before = count(world.programs().affinity);
   CHECK(before > LB_MAX_AFFINITY / 2);
-  for (std::uint16_t port = 2; port < 3000; ++port) REQUIRE(connects(world, port));
+  for (std::uint16_t port = 2; port < 3000; ++port) {
+    REQUIRE(connects(world, port));
+  }
   CHECK(count(world.programs().affinity) == before);
 }
 

@@ -53,7 +53,9 @@ class Pressure {
     auto& programs = world_.programs();
     const auto answer = programs.run({.hook = Hook::tc_in, .device = world_.device("out1")},
                                      build(onward.reversed(), {.flags = syn | ack, .sequence = 9}));
-    if (request.protocol == 17) return answer.counts[LB_OUTCOME_assured] == 1;
+    if (request.protocol == 17) {
+      return answer.counts[LB_OUTCOME_assured] == 1;
+    }
     const auto third = programs.run({.hook = Hook::tc_in, .device = world_.device("out0")},
                                     build(request, {.flags = ack, .acknowledged = 10}));
     return third.counts[LB_OUTCOME_assured] == 1;
@@ -76,7 +78,9 @@ struct Form {
 
 /// Each family and each protocol once; in the long form every pair.
 std::vector<Form> forms() {
-  if (std::getenv("SLUICE_LONG") != nullptr) return {{4, 6}, {4, 17}, {4, 132}, {6, 6}, {6, 17}, {6, 132}};
+  if (std::getenv("SLUICE_LONG") != nullptr) {
+    return {{4, 6}, {4, 17}, {4, 132}, {6, 6}, {6, 17}, {6, 132}};
+  }
   return {{4, 17}, {6, 6}, {4, 132}};
 }
 
@@ -105,8 +109,9 @@ TEST_CASE("30,000 flows to one backend from one node: never two on one tuple (RE
       REQUIRE(pressure.prove(request, onward));
     }
     CHECK(left < 100);
-    for (const auto reserved : std::to_array<std::uint16_t>({1024, 2000, 29999, 61000, 65535}))
+    for (const auto reserved : std::to_array<std::uint16_t>({1024, 2000, 29999, 61000, 65535})) {
       CHECK_FALSE(ports.contains(reserved));
+    }
   }
 }
 
@@ -158,7 +163,9 @@ TEST_CASE(
     INFO("protocol " << int{form.protocol} << ", IPv" << form.family);
     Pressure pressure(roomy());
     const auto opened = crowd(pressure, form);
-    for (const auto& [request, onward] : opened) REQUIRE(both_ways(pressure.world(), request, onward));
+    for (const auto& [request, onward] : opened) {
+      REQUIRE(both_ways(pressure.world(), request, onward));
+    }
     pressure.world().change({"forget", "established"});
     pressure.world().change({"age", "80"});
     Tuple onward;
@@ -189,10 +196,14 @@ TEST_CASE("ports that are used up come back when flows end (REL-6)") {
   auto& programs = pressure.world().programs();
   std::vector<lb_flow4_key> entries;
   must(programs.flows4.for_each([&](const lb_flow4_key& key, const lb_flow4& flow) {
-    if (key.destination_port == port || flow.source.port == port) entries.push_back(key);
+    if (key.destination_port == port || flow.source.port == port) {
+      entries.push_back(key);
+    }
   }));
   REQUIRE(entries.size() == 2);
-  for (const auto& key : entries) must(programs.flows4.erase(key));
+  for (const auto& key : entries) {
+    must(programs.flows4.erase(key));
+  }
   pressure.world().change({"age", "80"});
   CHECK(pressure.begin(request_of(100, 6), Hook::tc_in, onward).counts[LB_OUTCOME_new_remote] == 1);
   CHECK(onward.source.port == port);

@@ -41,7 +41,9 @@ template <class Key, class Flow>
 void make_older(maps::HashMap<Key, Flow>& map, std::uint32_t oldest, std::uint32_t less) {
   std::vector<std::pair<Key, Flow>> claims;
   must(map.for_each([&](const Key& key, const Flow& flow) {
-    if (flow.track.direction == LB_REPLY) claims.emplace_back(key, flow);
+    if (flow.track.direction == LB_REPLY) {
+      claims.emplace_back(key, flow);
+    }
   }));
   for (auto& [key, flow] : claims) {
     flow.track.seen -= oldest - (less * (key.destination_port - std::uint32_t{first_port}));
@@ -89,7 +91,9 @@ class Claims {
   /// Leaves nothing but one claim for each port, by clients that send no more.
   void fill(std::uint32_t oldest, std::uint32_t less) {
     each_flow_map(world_.programs(), [](auto& map) { erase_if(map, [](const auto&) { return true; }); });
-    for (std::uint16_t at = 0; at < ports; ++at) REQUIRE(open(next()) != 0);
+    for (std::uint16_t at = 0; at < ports; ++at) {
+      REQUIRE(open(next()) != 0);
+    }
     make_older(world_.programs().unassured4, oldest, less);
     make_older(world_.programs().unassured6, oldest, less);
   }
@@ -102,7 +106,9 @@ class Claims {
     for (std::uint32_t at = 0; at < maps::map_info(map)->max_entries; ++at) {
       std::uint64_t lock = 1;
       must(maps::raw::get(map, &at, &lock));
-      if (lock != 0) return true;
+      if (lock != 0) {
+        return true;
+      }
     }
     return false;
   }
@@ -117,12 +123,16 @@ using Owners = std::map<std::uint16_t, Endpoint>;
 
 /// Opens half as many flows as there are ports.
 void open_half(Claims& claims, const std::vector<Tuple>& requests, std::vector<std::uint16_t>& got) {
-  for (const auto& request : requests) got.push_back(claims.open(request));
+  for (const auto& request : requests) {
+    got.push_back(claims.open(request));
+  }
 }
 
 std::vector<Tuple> next_half(Claims& claims) {
   std::vector<Tuple> requests;
-  for (std::uint16_t at = 0; at < ports / 2; ++at) requests.push_back(claims.next());
+  for (std::uint16_t at = 0; at < ports / 2; ++at) {
+    requests.push_back(claims.next());
+  }
   return requests;
 }
 
@@ -130,13 +140,19 @@ std::vector<Tuple> next_half(Claims& claims) {
 void check_owners(Claims& claims, const std::vector<Tuple>& requests, const std::vector<std::uint16_t>& got) {
   Owners owners;
   for (std::size_t at = 0; at < requests.size(); ++at) {
-    if (got[at] != 0) REQUIRE(owners.emplace(got[at], requests[at].source).second);
+    if (got[at] != 0) {
+      REQUIRE(owners.emplace(got[at], requests[at].source).second);
+    }
   }
-  for (const auto& [port, owner] : owners) REQUIRE(claims.answer(port) == owner);
+  for (const auto& [port, owner] : owners) {
+    REQUIRE(claims.answer(port) == owner);
+  }
 }
 
 void pause(std::uint32_t turns) {
-  for (std::atomic<std::uint32_t> turn = 0; turn < turns;) ++turn;
+  for (std::atomic<std::uint32_t> turn = 0; turn < turns;) {
+    ++turn;
+  }
 }
 
 }  // namespace
@@ -155,8 +171,9 @@ TEST_CASE("REL-7 two processors take claims over that are too old: never two flo
       std::vector<std::uint16_t> got;
       std::vector<std::uint16_t> theirs_got;
       cores.run([&] { open_half(claims, mine, got); }, [&] { open_half(claims, theirs, theirs_got); });
-      if (claims.displaced() != before)
+      if (claims.displaced() != before) {
         continue;  // a lock was held for too long, so that the program skipped its port
+      }
       ++quiet;
       mine.insert(mine.end(), theirs.begin(), theirs.end());
       got.insert(got.end(), theirs_got.begin(), theirs_got.end());
@@ -201,7 +218,9 @@ TEST_CASE(
           },
           [&] { got = claims.open(request); });
       // A late reply has made the new flow assured: the port is that flow's, too.
-      if (got != 0) REQUIRE(claims.answer(got) == request.source);
+      if (got != 0) {
+        REQUIRE(claims.answer(got) == request.source);
+      }
     }
     CHECK_FALSE(claims.any_locked());
   }

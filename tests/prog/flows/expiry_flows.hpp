@@ -113,7 +113,9 @@ struct FlowLab {
   std::uint32_t walk(std::uint32_t rounds = 1) {
     std::uint32_t steps = 0;
     for (const auto last = expiry.rounds() + rounds; expiry.rounds() != last; ++steps) {
-      if (const auto pause = expiry.step(); !pause) throw std::runtime_error(pause.error().message());
+      if (const auto pause = expiry.step(); !pause) {
+        throw std::runtime_error(pause.error().message());
+      }
     }
     return steps;
   }
@@ -129,8 +131,12 @@ struct FlowLab {
                   Entries entries) {
     forward.track = track(is.first, LB_FORWARD);
     back.track = track(is.second, LB_REPLY);
-    if (entries != Entries::forward) put(table, agent::other_key(key, forward), back);
-    if (entries != Entries::reply) put(table, key, forward);
+    if (entries != Entries::forward) {
+      put(table, agent::other_key(key, forward), back);
+    }
+    if (entries != Entries::reply) {
+      put(table, key, forward);
+    }
   }
   template <class Table, class Key, class Flow>
   static void put(Table& table, const Key& key, const Flow& flow) {

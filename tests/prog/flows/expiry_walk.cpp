@@ -138,7 +138,9 @@ TEST_CASE("a walk ends, takes all that is over and no survivor while others dele
       (void)table.erase(key4(number - 250 + (number < count + 250 ? 500 : 0), LB_TCP));
     }
   });
-  while (rounds < 1000) std::this_thread::yield();  // every tuple inserted, and most deleted again
+  while (rounds < 1000) {
+    std::this_thread::yield();  // every tuple inserted, and most deleted again
+  }
   const auto rounds_before = rounds.load();
   const auto steps = lab.walk(3);
   const auto rounds_beside = rounds - rounds_before;
@@ -184,8 +186,9 @@ TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however 
   }
   constexpr std::uint32_t flows = 20'000;
   FlowLab lab(4 * flows);
-  for (std::uint32_t number = 0; number < flows; ++number)
+  for (std::uint32_t number = 0; number < flows; ++number) {
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
+  }
   const auto steps = lab.walk();
   CHECK(lab.expiry.fullness()[0].entries == std::uint64_t{2} * flows);  // each entry counted once
   CHECK(steps >= 2 * flows / (agent_step + agent_step / 4));
@@ -198,8 +201,9 @@ TEST_CASE(
   FlowLab lab(1000, {.step_entries = 10}, [&taken] { return taken += 20ms; });
   CHECK(lab.expiry.step().value() == 2400ms);
   CHECK(lab.expiry.step().value() == 60s - 2400ms);  // the rest of a round
-  for (std::uint32_t number = 0; number < 450; ++number)
+  for (std::uint32_t number = 0; number < 450; ++number) {
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
+  }
   lab.walk();
   REQUIRE(lab.expiry.fullness()[0].fill == TableFill::nearly_full);
   CHECK(lab.expiry.step().value() == 300ms);

@@ -88,9 +88,10 @@ class Stage {
     Talk talk{request, tuple_of(first.packet)};
     const auto back = answer(talk, {.flags = syn | ack, .sequence = 5000, .acknowledged = 1001});
     REQUIRE(tuple_of(back.packet) == request.reversed());
-    if (form_.protocol != udp)
+    if (form_.protocol != udp) {
       REQUIRE(tuple_of(ask(request, {.flags = ack, .sequence = 1001, .acknowledged = 5001}).packet) ==
               talk.onward);
+    }
     return talk;
   }
 
@@ -113,8 +114,12 @@ class Stage {
 
   Verdict pass(Hook hook, const std::string& device, const Bytes& packet) {
     auto verdict = world_.programs().run({.hook = hook, .device = world_.device(device)}, packet);
-    if (hook != Hook::xdp) return verdict;
-    if (verdict.counts[LB_OUTCOME_left_to_tc] != 0) return pass(Hook::tc_in, device, packet);
+    if (hook != Hook::xdp) {
+      return verdict;
+    }
+    if (verdict.counts[LB_OUTCOME_left_to_tc] != 0) {
+      return pass(Hook::tc_in, device, packet);
+    }
     ++by_xdp_;
     return verdict;
   }
@@ -137,11 +142,16 @@ TEST_CASE("REL-3 5,000 flows in tables of 1,000 entries: the established stay, a
     INFO(name(form));
     Stage stage(form, small());
     std::vector<Talk> first;
-    for (std::uint32_t number = 0; number < established; ++number)
+    for (std::uint32_t number = 0; number < established; ++number) {
       first.push_back(stage.open(request_of(form, number)));
+    }
     REQUIRE(stage.world().entries().first == limit);
-    for (auto number = established; number < all; ++number) stage.open(request_of(form, number));
-    for (const auto& talk : first) REQUIRE(stage.goes_on(talk));
+    for (auto number = established; number < all; ++number) {
+      stage.open(request_of(form, number));
+    }
+    for (const auto& talk : first) {
+      REQUIRE(stage.goes_on(talk));
+    }
     CHECK(stage.world().entries().first == limit);
     CHECK((stage.by_xdp() > all) == (form.hook == Hook::xdp));
   }
@@ -163,8 +173,9 @@ TEST_CASE("REL-3 of 1,000 unassured entries a band survives 1,000 inserts") {
     CHECK(left >= limit * 9 / 10);
     CHECK(left <= limit);
     std::uint32_t kept = 0;  // of the last ones, whose entries there was no reason to evict
-    for (auto at = talks.size() - limit / 4; at < talks.size(); ++at)
+    for (auto at = talks.size() - limit / 4; at < talks.size(); ++at) {
       kept += stage.begins_again(talks[at]) ? 1 : 0;
+    }
     CHECK(kept >= limit / 4 * 9 / 10);
   }
 }

@@ -32,7 +32,9 @@ boost::system::error_code error_of(int number) { return {number, boost::system::
 class FakeFilter final : public agent::TupleFilter {
  public:
   boost::system::error_code drop(std::span<const TrackedTuple> tuples) override {
-    if (tuples.empty()) at_end();
+    if (tuples.empty()) {
+      at_end();
+    }
     dropped.assign(tuples.begin(), tuples.end());
     ++calls;
     return {};
@@ -53,7 +55,9 @@ class FakeConntrack final : public agent::ConntrackTable {
 
   boost::system::result<Tracked> find(const TrackedTuple& original) override {
     const auto at = std::ranges::find(entries, original, &Tracked::original);
-    if (at == entries.end()) return error_of(ENOENT);
+    if (at == entries.end()) {
+      return error_of(ENOENT);
+    }
     return *at;
   }
   boost::system::error_code erase(const TrackedTuple& original) override {
@@ -62,11 +66,15 @@ class FakeConntrack final : public agent::ConntrackTable {
                : error_of(ENOENT);
   }
   boost::system::error_code track(const Tracked& flow, std::uint32_t /*seconds*/) override {
-    if (refusals > 0) return --refusals, error_of(ENOMEM);
+    if (refusals > 0) {
+      return --refusals, error_of(ENOMEM);
+    }
     const bool taken = std::ranges::any_of(entries, [&](const auto& each) {
       return each.original == flow.original || each.reply == flow.reply;
     });
-    if (taken) return error_of(EEXIST);
+    if (taken) {
+      return error_of(EEXIST);
+    }
     entries.push_back(flow);
     // A packet that our programs translate now would begin another connection.
     if (!filter_.drops(agent::reversed(flow.reply)) || !filter_.drops(agent::reversed(flow.original))) {

@@ -56,7 +56,9 @@ class Client {
         world_.programs().shoot({.hook = form_.hook, .device = world_.device("out0")}, build(request, {}));
     const auto sent = tuple_of(verdict.packet);
     ++sent_;
-    if (sent == request) return;  // dropped, or left to tc
+    if (sent == request) {
+      return;  // dropped, or left to tc
+    }
     wrong_ += sent.destination == server() ? 0 : 1;
     ports_.emplace_back(sent.source.port, at);
   }
@@ -109,15 +111,19 @@ class Client {
 void take_priority(int priority) {
   stay_on(0);
   const sched_param wanted{.sched_priority = priority};
-  if (::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &wanted) != 0) std::abort();
+  if (::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &wanted) != 0) {
+    std::abort();
+  }
 }
 
 /// How often a packet's last outcome was counted.
 std::uint64_t finished(const Counts& counts) {
   std::uint64_t sum = 0;
-  for (const auto outcome : {LB_OUTCOME_new_remote, LB_OUTCOME_new_xdp, LB_OUTCOME_left_to_tc,
-                             LB_OUTCOME_scratch_busy, LB_OUTCOME_flow_table_full, LB_OUTCOME_ports_exhausted})
+  for (const auto outcome :
+       {LB_OUTCOME_new_remote, LB_OUTCOME_new_xdp, LB_OUTCOME_left_to_tc, LB_OUTCOME_scratch_busy,
+        LB_OUTCOME_flow_table_full, LB_OUTCOME_ports_exhausted}) {
     sum += counts[outcome];
+  }
   return sum;
 }
 
@@ -133,9 +139,13 @@ void send_all(std::vector<Client>& clients) {
   }
   const OnOneCpu here;
   stay_on(0);
-  for (std::uint16_t at = 0; at < packets; ++at) clients[0].send(at);
+  for (std::uint16_t at = 0; at < packets; ++at) {
+    clients[0].send(at);
+  }
   stop = true;
-  for (auto& other : others) other.join();
+  for (auto& other : others) {
+    other.join();
+  }
 }
 
 }  // namespace
@@ -145,7 +155,9 @@ TEST_CASE("REL-120 tasks that preempt one another on one CPU do not mix up their
     INFO(hook_name(form.hook) << ", IPv" << form.family);
     World world(settings_here());
     std::vector<Client> clients;
-    for (std::uint8_t number = 0; number < tasks; ++number) clients.emplace_back(world, form, number);
+    for (std::uint8_t number = 0; number < tasks; ++number) {
+      clients.emplace_back(world, form, number);
+    }
     send_all(clients);
     const auto counts = world.programs().counts();
     std::uint64_t sent = 0, opened = 0;
@@ -157,7 +169,9 @@ TEST_CASE("REL-120 tasks that preempt one another on one CPU do not mix up their
     INFO(counts_text(counts));
     CHECK(finished(counts) == sent);
     CHECK(opened > sent / 2);
-    for (auto& client : clients) client.check_replies();
+    for (auto& client : clients) {
+      client.check_replies();
+    }
   }
 }
 

@@ -72,7 +72,9 @@ class Reuse {
                      const std::string& address, std::uint16_t port) {
     static const std::map<int, std::string> protocols = {{6, "tcp"}, {17, "udp"}, {132, "sctp"}};
     world_.change({"remove", named(from)});
-    if (to.empty()) return;
+    if (to.empty()) {
+      return;
+    }
     world_.change({"frontend", named(to), kind, protocols.at(form_.protocol), address, std::to_string(port)});
   }
 
@@ -172,18 +174,23 @@ TEST_CASE("SEM-45 UDP flows leave a service whose frontend another one has, or n
   each_form([](Reuse& reuse) {
     for (const bool answered : {true, false}) {
       for (const bool passes : {true, false}) {
-        if (!answered && !reuse.udp()) continue;
+        if (!answered && !reuse.udp()) {
+          continue;
+        }
         INFO((answered ? "assured" : "unassured") << (passes ? ", to another service" : ", to none"));
         reuse.world().reset();
         REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
-        if (answered) reuse.answer();
+        if (answered) {
+          reuse.answer();
+        }
         REQUIRE(reuse.ask(33000, pair_port, ack) == reuse.first());
         reuse.pass_frontend("pair", passes ? "remote" : "", "load_balancer",
                             reuse.named("x").back() == '4' ? "198.19.0.1" : "2001:db8:ffff::1", pair_port);
         reuse.world().change({"age", "2"});  // the program checks a flow's frontend once a second
         const Endpoint now = passes ? reuse.remote() : Endpoint{reuse.balancer(), pair_port};
-        for (int packet = 0; packet < 3; ++packet)
+        for (int packet = 0; packet < 3; ++packet) {
           CHECK(reuse.ask(33000, pair_port, ack) == (reuse.udp() ? now : reuse.first()));
+        }
       }
     }
   });
@@ -195,12 +202,15 @@ TEST_CASE("SEM-45 UDP flows leave the last backend of a service when it stops se
       INFO("IPv" << family << (answered ? ", assured" : ", unassured"));
       Reuse reuse({family, 17});
       REQUIRE(reuse.ask(33000, remote_port) == reuse.remote());
-      if (answered) reuse.answer();
+      if (answered) {
+        reuse.answer();
+      }
       reuse.world().change({"retire", reuse.named("remote")});
       reuse.world().change({"cluster", reuse.named("remote")});
       reuse.world().change({"age", "2"});
-      for (int packet = 0; packet < 3; ++packet)
+      for (int packet = 0; packet < 3; ++packet) {
         CHECK(reuse.send({reuse.balancer(), remote_port}, 33000).counts[LB_OUTCOME_no_backend_reject] == 1);
+      }
     }
   }
 }

@@ -101,7 +101,9 @@ class Moving {
     for (int seconds = 0; seconds < 2; ++seconds) {
       world_.change({"age", "1"});
       verdict = direction == LB_FORWARD ? run("out0", request()) : run("out1", reply(payload));
-      if (verdict.counts[LB_OUTCOME_left_to_tc] == 0) break;
+      if (verdict.counts[LB_OUTCOME_left_to_tc] == 0) {
+        break;
+      }
     }
     return verdict;
   }
@@ -118,7 +120,9 @@ class Moving {
         verdict.counts[hook_ == Hook::xdp ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect] == 1;
     CHECK(sent);
     CHECK(device(direction) == index(name));
-    if (hook_ != Hook::xdp) return sent && device(direction) == index(name);
+    if (hook_ != Hook::xdp) {
+      return sent && device(direction) == index(name);
+    }
     const auto& own = world_.programs().link_address(index(name));
     const bool by_it = std::equal(own.begin(), own.end(), verdict.packet.begin() + 6);
     CHECK(by_it);
@@ -130,7 +134,9 @@ class Moving {
     std::optional<std::uint32_t> found;
     const auto look = [&](const auto& map) {
       must(map.for_each([&](const auto&, const auto& flow) {
-        if (flow.track.direction == direction) found = flow.track.device;
+        if (flow.track.direction == direction) {
+          found = flow.track.device;
+        }
       }));
     };
     look(world_.programs().flows4);

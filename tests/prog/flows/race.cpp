@@ -55,8 +55,9 @@ class Race {
  public:
   explicit Race(int family) : family_(family), world_(settings()) {
     add_itself(world_, family);
-    for (std::uint16_t port = 1; port <= readers; ++port)
+    for (std::uint16_t port = 1; port <= readers; ++port) {
       open(to_itself(family_, port), Hook::tc_out, "out0");
+    }
   }
 
   World& world() { return world_; }
@@ -95,7 +96,9 @@ class Race {
       return false;
     }
     out.resize(options.data_size_out);
-    if (out != packet) problem_ = fmt::format("{} became {}", hex(packet), hex(out));
+    if (out != packet) {
+      problem_ = fmt::format("{} became {}", hex(packet), hex(out));
+    }
     return out == packet;
   }
 
@@ -133,10 +136,14 @@ class Race {
     static thread_local std::vector<std::pair<Key, Flow>> readers_entries;
     static thread_local std::vector<std::pair<Key, Flow>> strangers_entries;
     if (readers_entries.empty()) {
-      for (std::uint16_t port = 1; port <= few; ++port) open(to_other(family_, port), Hook::tc_in, "out1");
+      for (std::uint16_t port = 1; port <= few; ++port) {
+        open(to_other(family_, port), Hook::tc_in, "out1");
+      }
       readers_entries = requests(map, fmt::format("itself{}", family_));
       strangers_entries = requests(map, fmt::format("remote_tcp{}", family_));
-      for (const auto& [key, flow] : strangers_entries) must(map.erase(key));
+      for (const auto& [key, flow] : strangers_entries) {
+        must(map.erase(key));
+      }
     }
     for (std::size_t at = 0; at < few; ++at) {
       const auto& [mine, my_flow] = readers_entries.at(at);
@@ -155,8 +162,9 @@ class Race {
     std::vector<std::pair<Key, Flow>> entries;
     must(map.for_each([&](const Key& key, const Flow& flow) {
       if (flow.track.service == world_.service(service) && flow.track.direction == LB_FORWARD &&
-          key.source_port <= few)
+          key.source_port <= few) {
         entries.emplace_back(key, flow);
+      }
     }));
     return entries;
   }

@@ -53,15 +53,21 @@ void write_sysctl(const char* path, const char* value) {
   std::ofstream file(std::string("/proc/sys/net/") + path);
   file << value;
   file.flush();
-  if (!file) fail(fmt::format("cannot set {}", path));
+  if (!file) {
+    fail(fmt::format("cannot set {}", path));
+  }
 }
 
 template <class T, class View>
 void open_map(const Programs& programs, const char* name, T& into, View view) {
   const int fd = ::dup(programs.map(name));
-  if (fd < 0) fail(name);
+  if (fd < 0) {
+    fail(name);
+  }
   auto opened = view(maps::Fd(fd));
-  if (!opened) throw std::runtime_error(fmt::format("{}: {}", name, opened.error().message()));
+  if (!opened) {
+    throw std::runtime_error(fmt::format("{}: {}", name, opened.error().message()));
+  }
   into = std::move(*opened);
 }
 
@@ -112,7 +118,9 @@ std::string_view outcome_name(std::size_t outcome) noexcept { return outcome_nam
 
 std::optional<lb_outcome> outcome_named(std::string_view name) noexcept {
   for (std::size_t at = 0; at < outcome_names.size(); ++at) {
-    if (outcome_names[at] == name) return static_cast<lb_outcome>(at);
+    if (outcome_names[at] == name) {
+      return static_cast<lb_outcome>(at);
+    }
   }
   return std::nullopt;
 }
@@ -129,7 +137,9 @@ std::string counts_text(const Counts& counts) {
 }
 
 NetNamespace::NetNamespace() : before_(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
-  if (!before_ || ::unshare(CLONE_NEWNET) != 0) fail("a network namespace of the test's own (needs root)");
+  if (!before_ || ::unshare(CLONE_NEWNET) != 0) {
+    fail("a network namespace of the test's own (needs root)");
+  }
   write_sysctl("ipv4/ip_forward", "1");
   write_sysctl("ipv6/conf/all/forwarding", "1");
   write_sysctl("ipv6/conf/default/forwarding", "1");
@@ -138,13 +148,17 @@ NetNamespace::NetNamespace() : before_(::open("/proc/thread-self/ns/net", O_RDON
 }
 
 NetNamespace::~NetNamespace() {
-  if (::setns(before_.get(), CLONE_NEWNET) != 0) std::perror("cannot go back to the network namespace");
+  if (::setns(before_.get(), CLONE_NEWNET) != 0) {
+    std::perror("cannot go back to the network namespace");
+  }
 }
 
 void run_ip(const std::string& lines, int family) {
   const auto* const option = family == 4 ? "-4" : family == 6 ? "-6" : "";
   const auto command = fmt::format("ip {} -batch - <<'END'\n{}END\n", option, lines);
-  if (std::system(command.c_str()) != 0) throw std::runtime_error("ip refused one of these lines:\n" + lines);
+  if (std::system(command.c_str()) != 0) {
+    throw std::runtime_error("ip refused one of these lines:\n" + lines);
+  }
 }
 
 void attach_nothing(std::uint32_t device) {
@@ -153,12 +167,16 @@ void attach_nothing(std::uint32_t device) {
        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}}};
   const maps::Fd program(
       bpf_prog_load(BPF_PROG_TYPE_XDP, "lb_test_pass", "GPL", pass.data(), pass.size(), nullptr));
-  if (!program) fail("an XDP program of two instructions");
+  if (!program) {
+    fail("an XDP program of two instructions");
+  }
   attach_xdp(device, program.get());
 }
 
 void attach_xdp(std::uint32_t device, int program) {
-  if (bpf_xdp_attach(static_cast<int>(device), program, 0, nullptr) != 0) fail("cannot attach XDP to a veth");
+  if (bpf_xdp_attach(static_cast<int>(device), program, 0, nullptr) != 0) {
+    fail("cannot attach XDP to a veth");
+  }
 }
 
 namespace {
@@ -166,7 +184,9 @@ namespace {
 /// One measurement may be wrong on a busy machine; the most frequent of several is not.
 std::uint32_t likely_hertz() {
   std::map<std::uint32_t, int> votes;
-  for (int i = 0; i < 5; ++i) ++votes[agent::measure_hertz()];
+  for (int i = 0; i < 5; ++i) {
+    ++votes[agent::measure_hertz()];
+  }
   return std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first;
 }
 
@@ -197,7 +217,9 @@ void leave_out_absent(lb_config& config) {
                                                                  {&config.ct_lookup, Feature::ct_lookup},
                                                                  {&config.skb_sums, Feature::skb_sums}}};
   for (const auto& [on, feature] : switches) {
-    if (!kernel_features().usable(feature)) *on = LB_NO;
+    if (!kernel_features().usable(feature)) {
+      *on = LB_NO;
+    }
   }
 }
 
@@ -218,7 +240,9 @@ Settings::Settings() {
 struct Programs::Skeleton {
   skeleton::lb* raw = skeleton::lb__open();
   Skeleton() {
-    if (raw == nullptr) fail("cannot open the linked object");
+    if (raw == nullptr) {
+      fail("cannot open the linked object");
+    }
   }
   Skeleton(const Skeleton&) = delete;
   Skeleton& operator=(const Skeleton&) = delete;
@@ -234,11 +258,15 @@ struct Programs::Skeleton {
          {maps.lb_slots, (settings.slots + 1) / LB_SLOTS_A_PAIR},
          {maps.lb_backends, settings.backends}}};
     for (const auto& [map, entries] : sizes) {
-      if (bpf_map__set_max_entries(map, entries) != 0) fail("cannot size a map");
+      if (bpf_map__set_max_entries(map, entries) != 0) {
+        fail("cannot size a map");
+      }
     }
     agent::size_scratch(raw->obj, settings.config);
     for (auto* map : {maps.lb_unassured4, maps.lb_unassured6}) {
-      if (settings.refusing && bpf_map__set_type(map, BPF_MAP_TYPE_HASH) != 0) fail("cannot change a map");
+      if (settings.refusing && bpf_map__set_type(map, BPF_MAP_TYPE_HASH) != 0) {
+        fail("cannot change a map");
+      }
     }
   }
 
@@ -249,7 +277,9 @@ struct Programs::Skeleton {
     bpf_object__for_each_program(program, raw->obj) {
       bpf_program__set_autoload(program, std::ranges::find(wanted, program) != wanted.end());
     }
-    if (skeleton::lb__load(raw) != 0) fail("the kernel refused the programs");
+    if (skeleton::lb__load(raw) != 0) {
+      fail("the kernel refused the programs");
+    }
   }
 
   [[nodiscard]] std::array<bpf_program*, hooks.size()> packet_programs() const {
@@ -269,7 +299,9 @@ constexpr LinkAddress nobody{};
 /// Replaces the device's own address by zeros, both where the input frame had it and in a reply made from the
 /// frame.
 void hide_address(Bytes& out, const Bytes& in, const LinkAddress& own) {
-  if (out.size() < 2 * own.size()) return;
+  if (out.size() < 2 * own.size()) {
+    return;
+  }
   const auto destination = std::span(out).first(own.size());
   const auto source = std::span(out).subspan(own.size(), own.size());
   if (std::ranges::equal(destination, own)) {
@@ -338,10 +370,14 @@ Counts Programs::counts() const {
   std::vector<Counts> parts(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   static_assert(sizeof(Counts) == sizeof(lb_stats));
   const std::uint32_t zero = 0;
-  if (maps::raw::get(map("lb_stats"), &zero, parts.data())) fail("lb_stats");
+  if (maps::raw::get(map("lb_stats"), &zero, parts.data())) {
+    fail("lb_stats");
+  }
   Counts sums{};
   for (const auto& part : parts) {
-    for (std::size_t at = 0; at < sums.size(); ++at) sums[at] += part[at];
+    for (std::size_t at = 0; at < sums.size(); ++at) {
+      sums[at] += part[at];
+    }
   }
   return sums;
 }
@@ -372,11 +408,15 @@ Verdict Programs::shoot_frame(const Run& run, std::span<const std::uint8_t> pack
   options.repeat = static_cast<int>(run.repeat);
   options.flags = run.flags;
   describe(run, packet.size(), context, options);
-  if (bpf_prog_test_run_opts(skeleton_->program(run.hook), &options) != 0) verdict.error = errno;
+  if (bpf_prog_test_run_opts(skeleton_->program(run.hook), &options) != 0) {
+    verdict.error = errno;
+  }
   verdict.code = options.retval;
   verdict.nanoseconds = options.duration;
   verdict.packet.resize(options.data_size_out);
-  if (run.hook != Hook::xdp) std::ranges::copy(context.skb.cb, verdict.control.begin());
+  if (run.hook != Hook::xdp) {
+    std::ranges::copy(context.skb.cb, verdict.control.begin());
+  }
   return verdict;
 }
 
@@ -384,26 +424,36 @@ Verdict Programs::run(const Run& run, std::span<const std::uint8_t> packet) {
   const auto before = counts();
   auto verdict = shoot(run, packet);
   verdict.counts = counts();
-  for (std::size_t at = 0; at < before.size(); ++at) verdict.counts[at] -= before[at];
+  for (std::size_t at = 0; at < before.size(); ++at) {
+    verdict.counts[at] -= before[at];
+  }
   return verdict;
 }
 
 std::vector<Size> verify_all(const lb_config& config, const lb_choices& choices) {
   skeleton::lb* raw = skeleton::lb__open();
-  if (raw == nullptr) fail("cannot open the linked object");
+  if (raw == nullptr) {
+    fail("cannot open the linked object");
+  }
   const std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)> owner(raw, skeleton::lb__destroy);
   raw->rodata->lb_config = config;
   raw->rodata->lb_choices = choices;
   leave_out_absent(raw->rodata->lb_config);
   choose_all(raw->obj);
-  if (skeleton::lb__load(raw) != 0) fail("the kernel refused the programs");
+  if (skeleton::lb__load(raw) != 0) {
+    fail("the kernel refused the programs");
+  }
   std::vector<Size> sizes;
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, raw->obj) {
-    if (!bpf_program__autoload(program)) continue;
+    if (!bpf_program__autoload(program)) {
+      continue;
+    }
     bpf_prog_info info{};
     std::uint32_t length = sizeof(info);
-    if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &length) != 0) fail("program info");
+    if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &length) != 0) {
+      fail("program info");
+    }
     sizes.push_back({bpf_program__name(program), info.verified_insns});
   }
   return sizes;

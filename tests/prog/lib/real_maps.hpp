@@ -33,9 +33,13 @@ maps::Fd make_map(bpf_map_type type, const char* name, std::uint32_t entries) {
   bpf_map_create_opts options{};
   options.sz = sizeof(options);
   options.map_flags = type == BPF_MAP_TYPE_ARRAY ? BPF_F_MMAPABLE : 0;
-  if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LPM_TRIE) options.map_flags = BPF_F_NO_PREALLOC;
+  if (type == BPF_MAP_TYPE_HASH || type == BPF_MAP_TYPE_LPM_TRIE) {
+    options.map_flags = BPF_F_NO_PREALLOC;
+  }
   const int fd = bpf_map_create(type, name, sizeof(Key), sizeof(Value), entries, &options);
-  if (fd < 0) throw std::runtime_error(std::string("cannot make the map ") + name + "; are you root?");
+  if (fd < 0) {
+    throw std::runtime_error(std::string("cannot make the map ") + name + "; are you root?");
+  }
   return maps::Fd(fd);
 }
 
@@ -101,7 +105,9 @@ class Calls {
   void run() {
     for (;;) {
       std::unique_lock lock(mutex_);
-      if (calls_.empty()) return;
+      if (calls_.empty()) {
+        return;
+      }
       auto call = std::move(calls_.front());
       calls_.pop_front();
       lock.unlock();

@@ -22,7 +22,9 @@ inline void stay_on(unsigned processor) {
 inline void go_anywhere() {
   cpu_set_t all;
   CPU_ZERO(&all);
-  for (unsigned at = 0; at < std::thread::hardware_concurrency(); ++at) CPU_SET(at, &all);
+  for (unsigned at = 0; at < std::thread::hardware_concurrency(); ++at) {
+    CPU_SET(at, &all);
+  }
   static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
 
@@ -49,7 +51,9 @@ void meanwhile(Work work, Disturb disturb) {
   std::thread other([&] {
     try {
       stay_on(1);
-      for (std::uint32_t round = 0; !stop; ++round) disturb(round);
+      for (std::uint32_t round = 0; !stop; ++round) {
+        disturb(round);
+      }
     } catch (...) {
       failure = std::current_exception();
     }
@@ -63,7 +67,9 @@ void meanwhile(Work work, Disturb disturb) {
   stop = true;
   other.join();
   go_anywhere();
-  if (failure) std::rethrow_exception(failure);
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
 }
 
 /// Runs two jobs that begin at the same moment, each on its own processor, repeatedly.
@@ -83,19 +89,29 @@ class TwoCores {
     job_ = std::move(theirs);
     ready_ = done_ = false;
     go_ = go_ + 1;
-    while (!ready_) std::this_thread::yield();
+    while (!ready_) {
+      std::this_thread::yield();
+    }
     start_ = go_.load();
     mine();
-    while (!done_) std::this_thread::yield();
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    while (!done_) {
+      std::this_thread::yield();
+    }
+    if (failure_) {
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
   }
 
  private:
   void serve() {
     stay_on(1);
     for (std::uint32_t round = 1;; ++round) {
-      while (go_ != round) std::this_thread::yield();
-      if (stop_) return;
+      while (go_ != round) {
+        std::this_thread::yield();
+      }
+      if (stop_) {
+        return;
+      }
       ready_ = true;
       while (start_ != round) {
       }

@@ -30,7 +30,9 @@ void put_address(Bytes& bytes, int family, const Address& address) {
 
 /// The type of the first SCTP chunk that corresponds to these TCP flags.
 std::uint8_t chunk_of(std::uint8_t flags) {
-  if ((flags & syn) != 0) return (flags & ack) != 0 ? 2 : 1;
+  if ((flags & syn) != 0) {
+    return (flags & ack) != 0 ? 2 : 1;
+  }
   return 0;
 }
 
@@ -72,7 +74,9 @@ void put_ipv6(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t l
   put(packet, Bytes{next, body.hops});
   put_address(packet, 6, tuple.source.address);
   put_address(packet, 6, tuple.destination.address);
-  if (body.options == 0) return;
+  if (body.options == 0) {
+    return;
+  }
   put(packet, Bytes{tuple.protocol, static_cast<std::uint8_t>((body.options / 8) - 1), 1,
                     static_cast<std::uint8_t>(body.options - 4)});
   packet.insert(packet.end(), body.options - 4, 0);
@@ -80,13 +84,19 @@ void put_ipv6(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t l
 
 void fix_sums(Bytes& packet, Sum sum) {
   const auto layout = layout_of(packet).value();
-  if (layout.family == 4) write16(packet, layout.network + 10, header_sum(packet, layout));
-  if (sum == Sum::full) write_transport_sum(packet, layout);
+  if (layout.family == 4) {
+    write16(packet, layout.network + 10, header_sum(packet, layout));
+  }
+  if (sum == Sum::full) {
+    write_transport_sum(packet, layout);
+  }
 }
 
 Address address_at(const Bytes& packet, const Layout& layout, std::size_t at) {
   Address address{};
-  if (layout.family == 4) address[10] = address[11] = 0xff;
+  if (layout.family == 4) {
+    address[10] = address[11] = 0xff;
+  }
   std::copy_n(packet.begin() + static_cast<std::ptrdiff_t>(at), layout.width(),
               address.end() - static_cast<std::ptrdiff_t>(layout.width()));
   return address;

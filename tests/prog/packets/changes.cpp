@@ -145,7 +145,9 @@ void World::add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address
   std::memcpy(key.address, bytes.data(), bytes.size());
   const auto error =
       put(programs_.addresses, key, {.kind = kind, .pad = {}, .check = lb_address_check(&key)}, mode);
-  if (mode != maps::Put::create || error.value() != EEXIST) must(error);
+  if (mode != maps::Put::create || error.value() != EEXIST) {
+    must(error);
+  }
 }
 
 /// cluster|local SERVICE BACKEND...: writes a new extent, then one store; a number is an id of no backend
@@ -243,7 +245,9 @@ void World::add_list(const Words& words) {
 
 /// reserve PORT...: ports that source NAT leaves to the kernel
 void World::reserve(const Words& words) {
-  for (std::size_t at = 1; at < words.size(); ++at) keep_port(port_of(words[at]));
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    keep_port(port_of(words[at]));
+  }
 }
 
 /// unreserve PORT: the port is no longer reserved, for a node port neither
@@ -337,8 +341,9 @@ void World::check_states(const Words& words) {
 void World::check_midstream(const Words& words) {
   static const std::uint32_t hertz = agent::measure_hertz();
   const bool expected = programs_.midstream_until() > agent::flow_clock_now(hertz);
-  if (expected != (words.at(1) == "expected"))
+  if (expected != (words.at(1) == "expected")) {
     throw std::runtime_error(fmt::format("midstream packets are {}expected", expected ? "" : "un"));
+  }
 }
 
 /// evict forward|reply: removes that entry of every unassured flow, as the LRU may do
@@ -352,17 +357,28 @@ void World::evict(const Words& words) {
 /// corrupt WHAT: makes every value's check in that table wrong, as if it were another key's
 void World::corrupt(const Words& words) {
   const auto flip = [](auto& value) { value.check ^= 0x55; };
-  if (words.at(1) == "affinity") return change_all(programs_.affinity, flip);
-  if (words.at(1) == "fragments") return change_all(programs_.fragments, flip);
-  if (words.at(1) == "ranges")
+  if (words.at(1) == "affinity") {
+    return change_all(programs_.affinity, flip);
+  }
+  if (words.at(1) == "fragments") {
+    return change_all(programs_.fragments, flip);
+  }
+  if (words.at(1) == "ranges") {
     return change_all(programs_.ranges, [](lb_range& value) { value.service ^= 0x55; });
+  }
   if (words.at(1) != "flows" && words.at(1) != "frontends" && words.at(1) != "addresses" &&
       words.at(1) != "devices") {
     throw std::runtime_error("nothing to corrupt: " + words.at(1));
   }
-  if (words.at(1) == "frontends") return change_all(programs_.frontends, flip);
-  if (words.at(1) == "addresses") return change_all(programs_.addresses, flip);
-  if (words.at(1) == "devices") return change_all(programs_.devices, flip);
+  if (words.at(1) == "frontends") {
+    return change_all(programs_.frontends, flip);
+  }
+  if (words.at(1) == "addresses") {
+    return change_all(programs_.addresses, flip);
+  }
+  if (words.at(1) == "devices") {
+    return change_all(programs_.devices, flip);
+  }
   change_all(programs_.flows4, [](auto& flow) { flow.source.check ^= 0x55; });
   change_all(programs_.unassured4, [](auto& flow) { flow.destination.check ^= 0x55; });
   change_all(programs_.flows6, flip);
@@ -372,9 +388,15 @@ void World::corrupt(const Words& words) {
 /// forget established|all|everything: empties lb_flows, as if it had been lost; all flow tables; also the
 /// programs' period of midstream packets
 void World::forget(const Words& words) {
-  if (words.at(1) == "everything") programs_.midstream_until() = 0;
-  if (words.at(1) == "all" || words.at(1) == "everything") return clear_flows();
-  if (words.at(1) != "established") throw std::runtime_error("forgets established flows, all, or everything");
+  if (words.at(1) == "everything") {
+    programs_.midstream_until() = 0;
+  }
+  if (words.at(1) == "all" || words.at(1) == "everything") {
+    return clear_flows();
+  }
+  if (words.at(1) != "established") {
+    throw std::runtime_error("forgets established flows, all, or everything");
+  }
   const auto all = [](const auto&) { return true; };
   erase_if(programs_.flows4, all);
   erase_if(programs_.flows6, all);
@@ -386,7 +408,9 @@ void World::expire(const Words& /*words*/) {
   agent::FlowExpiry expiry(programs_.flows4, programs_.flows6, {},
                            {.now = [] { return agent::flow_clock_now(hertz); }});
   while (expiry.rounds() == 0) {
-    if (const auto pause = expiry.step(); !pause) must(pause.error());
+    if (const auto pause = expiry.step(); !pause) {
+      must(pause.error());
+    }
   }
 }
 

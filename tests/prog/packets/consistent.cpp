@@ -30,7 +30,9 @@ using Choices = std::map<Tuple, Endpoint>;
 
 std::vector<unsigned> from_to(unsigned first, unsigned last) {
   std::vector<unsigned> made;
-  for (auto number = first; number < last; ++number) made.push_back(number);
+  for (auto number = first; number < last; ++number) {
+    made.push_back(number);
+  }
   return made;
 }
 
@@ -58,7 +60,9 @@ void add_slots(World& world, const std::string& name, int family, const std::vec
   std::vector<std::uint32_t> slots;
   agent::rendezvous_slots(members, table_size, slots);
   Words words = {"cluster", name};
-  for (const auto id : slots) words.push_back(names.at(id));
+  for (const auto id : slots) {
+    words.push_back(names.at(id));
+  }
   world.change(words);
 }
 

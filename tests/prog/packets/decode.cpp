@@ -24,7 +24,9 @@ class Decoder {
 
   Fields decode() {
     ethernet();
-    if (!rest_.empty()) add("payload", hex_of(rest_));
+    if (!rest_.empty()) {
+      add("payload", hex_of(rest_));
+    }
     return std::move(fields_);
   }
 
@@ -44,8 +46,12 @@ class Decoder {
 
   /// Whether that many bytes are left; if not, records that the packet is cut off, and stops decoding.
   bool has(std::size_t bytes) {
-    if (rest_.size() >= bytes) return true;
-    if (!rest_.empty()) add("cut off", hex_of(rest_));
+    if (rest_.size() >= bytes) {
+      return true;
+    }
+    if (!rest_.empty()) {
+      add("cut off", hex_of(rest_));
+    }
     rest_ = {};
     return false;
   }
@@ -53,7 +59,9 @@ class Decoder {
   void skip(std::size_t bytes) { rest_ = rest_.subspan(std::min(bytes, rest_.size())); }
 
   void ethernet() {
-    if (!has(14)) return;
+    if (!has(14)) {
+      return;
+    }
     add("Ethernet destination", fmt::format("{:02x}", fmt::join(rest_.first(6), ":")));
     add("Ethernet source", fmt::format("{:02x}", fmt::join(rest_.subspan(6, 6), ":")));
     auto type = read16(rest_, 12);
@@ -64,14 +72,22 @@ class Decoder {
       skip(4);
     }
     add("Ethernet type", fmt::format("{:#06x}", type));
-    if (type == ipv4_type) ipv4();
-    if (type == ipv6_type) ipv6();
+    if (type == ipv4_type) {
+      ipv4();
+    }
+    if (type == ipv6_type) {
+      ipv6();
+    }
   }
 
   void ipv4() {
-    if (!has(20)) return;
+    if (!has(20)) {
+      return;
+    }
     const std::size_t length = std::size_t{rest_[0] & 0x0fU} * 4;
-    if (!has(length)) return;
+    if (!has(length)) {
+      return;
+    }
     add("IPv4 tos", fmt::format("{:#04x}", rest_[1]));
     add("IPv4 length", fmt::format("{}", read16(rest_, 2)));
     add16("IPv4 id", 4);
@@ -80,7 +96,9 @@ class Decoder {
     add16("IPv4 checksum", 10);
     add("IPv4 source", maps::address_text(rest_.subspan<12, 4>()));
     add("IPv4 destination", maps::address_text(rest_.subspan<16, 4>()));
-    if (length > 20) add("IPv4 options", hex_of(rest_.subspan(20, length - 20)));
+    if (length > 20) {
+      add("IPv4 options", hex_of(rest_.subspan(20, length - 20)));
+    }
     const bool later = (read16(rest_, 6) & 0x1fffU) != 0;
     const auto protocol = rest_[9];
     skip(length);
@@ -88,7 +106,9 @@ class Decoder {
   }
 
   void ipv6() {
-    if (!has(40)) return;
+    if (!has(40)) {
+      return;
+    }
     add("IPv6 class and label",
         fmt::format("{:#x}", std::uint32_t{read16(rest_, 0)} << 16U | read16(rest_, 2)));
     add("IPv6 length", fmt::format("{}", read16(rest_, 4)));
@@ -113,15 +133,27 @@ class Decoder {
 
   void transport(std::uint8_t protocol, bool later_fragment) {
     add("IP protocol", fmt::format("{}", protocol));
-    if (later_fragment) return;
-    if (protocol == 6) tcp();
-    if (protocol == 17) udp();
-    if (protocol == 132) sctp();
-    if (protocol == 1 || protocol == 58) icmp(protocol == 1);
+    if (later_fragment) {
+      return;
+    }
+    if (protocol == 6) {
+      tcp();
+    }
+    if (protocol == 17) {
+      udp();
+    }
+    if (protocol == 132) {
+      sctp();
+    }
+    if (protocol == 1 || protocol == 58) {
+      icmp(protocol == 1);
+    }
   }
 
   void tcp() {
-    if (!has(20)) return;
+    if (!has(20)) {
+      return;
+    }
     add_port("TCP source port", 0);
     add_port("TCP destination port", 2);
     add32("TCP sequence", 4);
@@ -130,7 +162,9 @@ class Decoder {
     add_port("TCP window", 14);
     add16("TCP checksum", 16);
     const std::size_t length = std::size_t{rest_[12]} / 16 * 4;
-    if (length > 20 && has(length)) add("TCP options", hex_of(rest_.subspan(20, length - 20)));
+    if (length > 20 && has(length)) {
+      add("TCP options", hex_of(rest_.subspan(20, length - 20)));
+    }
     skip(std::max<std::size_t>(length, 20));
   }
 
@@ -139,13 +173,17 @@ class Decoder {
                                                          "ACK", "URG", "ECE", "CWR"};
     std::string text;
     for (std::size_t bit = 0; bit < names.size(); ++bit) {
-      if ((bits >> bit & 1U) != 0) text += (text.empty() ? "" : " ") + std::string(names.at(bit));
+      if ((bits >> bit & 1U) != 0) {
+        text += (text.empty() ? "" : " ") + std::string(names.at(bit));
+      }
     }
     return text;
   }
 
   void udp() {
-    if (!has(8)) return;
+    if (!has(8)) {
+      return;
+    }
     add_port("UDP source port", 0);
     add_port("UDP destination port", 2);
     add_port("UDP length", 4);
@@ -154,7 +192,9 @@ class Decoder {
   }
 
   void sctp() {
-    if (!has(12)) return;
+    if (!has(12)) {
+      return;
+    }
     add_port("SCTP source port", 0);
     add_port("SCTP destination port", 2);
     add32("SCTP tag", 4);
@@ -164,14 +204,18 @@ class Decoder {
 
   /// Decodes an ICMP message; an error's quoted packet is decoded, other content is payload.
   void icmp(bool v4) {
-    if (!has(8)) return;
+    if (!has(8)) {
+      return;
+    }
     const auto type = rest_[0];
     add("ICMP type and code", fmt::format("{} {}", type, rest_[1]));
     add16("ICMP checksum", 2);
     add32("ICMP rest", 4);
     skip(8);
     const bool error = v4 ? type == 3 || type == 11 || type == 12 : type < 128;
-    if (!error || rest_.empty()) return;
+    if (!error || rest_.empty()) {
+      return;
+    }
     prefix_ += "quoted ";
     if (v4) {
       ipv4();
@@ -200,8 +244,12 @@ std::string compare_packets(const Bytes& expected, const Bytes& came) {
       text += fmt::format("    {}: {}\n", one->first, one->second);
       continue;
     }
-    if (one) text += fmt::format("  - {}: {}\n", one->first, one->second);
-    if (other) text += fmt::format("  + {}: {}\n", other->first, other->second);
+    if (one) {
+      text += fmt::format("  - {}: {}\n", one->first, one->second);
+    }
+    if (other) {
+      text += fmt::format("  + {}: {}\n", other->first, other->second);
+    }
   }
   return text;
 }

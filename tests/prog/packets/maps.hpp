@@ -21,12 +21,16 @@ using Names = std::map<std::string, T>;
 template <class T>
 T named(const Names<T>& names, const std::string& name) {
   const auto found = names.find(name);
-  if (found == names.end()) throw std::runtime_error("no such word in a table: " + name);
+  if (found == names.end()) {
+    throw std::runtime_error("no such word in a table: " + name);
+  }
   return found->second;
 }
 
 inline void must(const maps::error_code& error) {
-  if (error) throw std::runtime_error("a map refused: " + error.message());
+  if (error) {
+    throw std::runtime_error("a map refused: " + error.message());
+  }
 }
 
 /// With PREEMPT_RT the kernel gets memory for entries in a thread, which may be late: ENOMEM is tried again.
@@ -56,9 +60,13 @@ template <class Key, class Value, class Condition>
 void erase_if(maps::HashMap<Key, Value>& map, Condition condition) {
   std::vector<Key> keys;
   must(map.for_each([&](const Key& key, const Value& value) {
-    if (condition(value)) keys.push_back(key);
+    if (condition(value)) {
+      keys.push_back(key);
+    }
   }));
-  for (const auto& key : keys) must(map.erase(key));
+  for (const auto& key : keys) {
+    must(map.erase(key));
+  }
 }
 
 template <class Key, class Value>

@@ -54,14 +54,18 @@ class Model {
         random_(Catch::getSeed()) {
     for (const int family : {4, 6}) {
       add_neighbours(family);
-      for (const auto& [protocol, name] : protocols) add_services(family, protocol);
+      for (const auto& [protocol, name] : protocols) {
+        add_services(family, protocol);
+      }
     }
   }
 
   /// Runs one random packet, or the first few of a flow. Returns false after a failed check.
   bool step() {
     const auto kind = below(10);
-    if (flows_.empty() || kind < 3) return open_flow();
+    if (flows_.empty() || kind < 3) {
+      return open_flow();
+    }
     return kind == 9 ? send_stranger() : send_known(flows_[below(flows_.size())]);
   }
 
@@ -127,8 +131,9 @@ class Model {
 
   Endpoint random_client(int family) {
     auto address = address_of(family == 4 ? "100.64.0.0" : "2001:db8:aaaa::");
-    for (std::size_t at = family == 4 ? 14 : 6; at < 16; ++at)
+    for (std::size_t at = family == 4 ? 14 : 6; at < 16; ++at) {
       address[at] = static_cast<std::uint8_t>(below(256));
+    }
     return {address, port()};
   }
 
@@ -138,11 +143,19 @@ class Model {
     body.sequence = static_cast<std::uint32_t>(random_());
     body.acknowledged = static_cast<std::uint32_t>(random_());
     body.flags = ack | (below(2) != 0 ? psh : 0);
-    if (below(8) == 0) body.options = tuple.family == 4 ? 4 * (1 + below(10)) : 8 * (1 + below(20));
-    if (below(8) == 0) body.padding = below(20);
-    if (below(8) == 0) body.sum = tuple.protocol == 17 ? Sum::none : Sum::full;
+    if (below(8) == 0) {
+      body.options = tuple.family == 4 ? 4 * (1 + below(10)) : 8 * (1 + below(20));
+    }
+    if (below(8) == 0) {
+      body.padding = below(20);
+    }
+    if (below(8) == 0) {
+      body.sum = tuple.protocol == 17 ? Sum::none : Sum::full;
+    }
     body.payload.resize(below(3) == 0 ? below(1200) : below(40));
-    for (auto& byte : body.payload) byte = static_cast<std::uint8_t>(below(4) == 0 ? 0xff : below(256));
+    for (auto& byte : body.payload) {
+      byte = static_cast<std::uint8_t>(below(4) == 0 ? 0xff : below(256));
+    }
     return body;
   }
 
@@ -154,7 +167,9 @@ class Model {
     for (const auto outcome :
          {LB_OUTCOME_flow_stack, LB_OUTCOME_flow_redirect, LB_OUTCOME_flow_xdp, LB_OUTCOME_new_local,
           LB_OUTCOME_new_remote, LB_OUTCOME_new_xdp, LB_OUTCOME_new_from_pod}) {
-      if (verdict.counts[outcome] == 1) return true;
+      if (verdict.counts[outcome] == 1) {
+        return true;
+      }
     }
     return false;
   }
@@ -163,7 +178,9 @@ class Model {
   bool expect(Hook hook, const Bytes& packet, const Verdict& verdict, const Tuple& to, bool local,
               const Mac& out, const Mac& towards) const {
     auto expected = rewritten(packet, to, local ? 0 : 1);
-    if (hook == Hook::xdp) set_macs(expected, out, towards);
+    if (hook == Hook::xdp) {
+      set_macs(expected, out, towards);
+    }
     INFO(hook_name(hook) << ", " << counts_text(verdict.counts) << "\nin       " << hex(packet)
                          << "\nexpected " << hex(expected) << "\ncame     " << hex(verdict.packet));
     CHECK(verdict.error == 0);
@@ -176,20 +193,25 @@ class Model {
   bool carry(Hook hook, const char* device, const Bytes& packet, const Tuple& to, bool local, const Mac& out,
              const Mac& towards) {
     const auto verdict = run(hook, device, packet);
-    if (hook != Hook::xdp || verdict.counts[LB_OUTCOME_left_to_tc] == 0)
+    if (hook != Hook::xdp || verdict.counts[LB_OUTCOME_left_to_tc] == 0) {
       return expect(hook, packet, verdict, to, local, out, towards);
+    }
     ++left_;
     return verdict.packet == packet &&
            expect(Hook::tc_in, packet, run(Hook::tc_in, device, packet), to, local, out, towards);
   }
 
   Hook request_hook(const Flow& flow) {
-    if (flow.from_pod) return Hook::pod_in;
+    if (flow.from_pod) {
+      return Hook::pod_in;
+    }
     return !flow.local && below(2) == 0 ? Hook::xdp : Hook::tc_in;
   }
 
   Hook answer_hook(const Flow& flow) {
-    if (flow.local) return flow.from_pod ? Hook::pod_out : Hook::tc_out;
+    if (flow.local) {
+      return flow.from_pod ? Hook::pod_out : Hook::tc_out;
+    }
     return below(2) == 0 ? Hook::xdp : Hook::tc_in;
   }
 
@@ -212,7 +234,9 @@ class Model {
   static Mac device_mac(std::uint8_t last) { return {2, 0, 0, 0, 0, last}; }
 
   bool send_known(const Flow& flow) {
-    if (flow.local && !flow.from_pod && below(10) == 0) return left_by_xdp(flow);
+    if (flow.local && !flow.from_pod && below(10) == 0) {
+      return left_by_xdp(flow);
+    }
     const auto body = random_body(flow.request);
     return below(2) == 0 ? request(flow, body) : answer(flow, body);
   }
@@ -246,7 +270,9 @@ class Model {
     const bool from_pod = below(3) == 0;  // their flows are delivered by the stack, wherever the backend is
     Flow flow{service.to, {}, service.local || from_pod, from_pod};
     flow.request.source = random_client(flow.request.family);
-    if (!requests_.insert(flow.request).second) return true;
+    if (!requests_.insert(flow.request).second) {
+      return true;
+    }
     auto body = random_body(flow.request);
     body.flags = syn;
     const auto hook = request_hook(flow);
@@ -258,7 +284,9 @@ class Model {
       return false;
     }
     flow.onward = tuple_of(verdict.packet);
-    if (!allowed(service, flow)) return false;
+    if (!allowed(service, flow)) {
+      return false;
+    }
     flows_.push_back(flow);
     return expect(hook, packet, verdict, flow.onward, flow.local, device_mac(0x11),
                   mac_of(flow.onward.destination.address)) &&
@@ -283,8 +311,12 @@ class Model {
   bool prove(const Flow& flow) {
     auto body = random_body(flow.request);
     body.flags = syn | ack;
-    if (!answer(flow, body)) return false;
-    if (flow.request.protocol == 17) return true;
+    if (!answer(flow, body)) {
+      return false;
+    }
+    if (flow.request.protocol == 17) {
+      return true;
+    }
     auto third = random_body(flow.request);
     third.flags = ack;
     third.acknowledged = body.sequence + 1;
@@ -313,7 +345,9 @@ TEST_CASE("random packets of random flows are rewritten as the model says") {
   features(settings);
   World world(settings);
   Model model(world, settings.config);
-  for (int i = 0; i < packets; ++i) REQUIRE(model.step());
+  for (int i = 0; i < packets; ++i) {
+    REQUIRE(model.step());
+  }
   CHECK(model.flows() > static_cast<std::size_t>(packets) / 5);
   CHECK(model.left() < static_cast<std::size_t>(packets) / 5);
 }

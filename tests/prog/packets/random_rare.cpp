@@ -57,13 +57,17 @@ Bytes sctp_of(const Tuple& tuple, const Shape& shape) {
   put32(bytes, shape.initiate_tag);
   put(bytes, shape.payload);
   const auto crc = crc_of(bytes);
-  for (std::size_t at = 0; at < 4; ++at) bytes[8 + at] = static_cast<std::uint8_t>(crc >> 8 * at);
+  for (std::size_t at = 0; at < 4; ++at) {
+    bytes[8 + at] = static_cast<std::uint8_t>(crc >> 8 * at);
+  }
   return bytes;
 }
 
 /// The whole datagram after the IP header, with its checksum.
 Bytes transport_of(const Tuple& tuple, const Shape& shape) {
-  if (tuple.protocol == sctp) return sctp_of(tuple, shape);
+  if (tuple.protocol == sctp) {
+    return sctp_of(tuple, shape);
+  }
   Bytes bytes;
   put16(bytes, tuple.source.port);
   put16(bytes, tuple.destination.port);
@@ -75,11 +79,15 @@ Bytes transport_of(const Tuple& tuple, const Shape& shape) {
     put(bytes, Bytes{0x50, shape.flags, 0x20, 0});
   }
   put16(bytes, 0);
-  if (tuple.protocol == tcp) put16(bytes, 0);
+  if (tuple.protocol == tcp) {
+    put16(bytes, 0);
+  }
   put(bytes, shape.payload);
   auto sum = internet_sum(bytes, pseudo(tuple.family, tuple.source.address, tuple.destination.address,
                                         tuple.protocol, bytes.size()));
-  if (tuple.protocol == udp && sum == 0) sum = 0xffff;
+  if (tuple.protocol == udp && sum == 0) {
+    sum = 0xffff;
+  }
   write16(bytes, tuple.protocol == udp ? 6 : 16, sum);
   return bytes;
 }
@@ -212,7 +220,9 @@ bool is_sumless(const Way& way, const std::vector<Bytes>& packets) {
 }
 
 Way forth(const Flow& flow) {
-  if (flow.client == Client::pod) return {Hook::pod_in, "pod0", flow.request, flow.onward, false};
+  if (flow.client == Client::pod) {
+    return {Hook::pod_in, "pod0", flow.request, flow.onward, false};
+  }
   return {
       Hook::tc_in, "out0", flow.request, flow.onward, !flow.local, "out1", flow.onward.destination.address};
 }
@@ -220,7 +230,9 @@ Way forth(const Flow& flow) {
 Way back(const Flow& flow) {
   const auto arriving = flow.onward.reversed();
   const auto leaving = flow.request.reversed();
-  if (flow.client == Client::pod) return {Hook::pod_out, "pod0", arriving, leaving, false};
+  if (flow.client == Client::pod) {
+    return {Hook::pod_out, "pod0", arriving, leaving, false};
+  }
   return {flow.local ? Hook::tc_out : Hook::tc_in,
           flow.local ? "out0" : "out1",
           arriving,
@@ -237,7 +249,9 @@ class Rare {
       // Ports of this frontend are not translated.
       world.change({"frontend", fmt::format("local_sctp{}", family), "load_balancer", "sctp",
                     family == 4 ? "198.19.0.1" : "2001:db8:ffff::1", "8080"});
-      for (int i = 0; i < 4; ++i) open(family, sctp, 8080, Client::outside);
+      for (int i = 0; i < 4; ++i) {
+        open(family, sctp, 8080, Client::outside);
+      }
       for (const auto protocol : {tcp, udp, sctp}) {
         for (const auto port : {std::uint16_t{80}, std::uint16_t{81}}) {
           for (int i = 0; i < 4; ++i) {
@@ -254,7 +268,9 @@ class Rare {
     const auto& flow = flows_[below(flows_.size())];
     const auto way = below(2) == 0 ? forth(flow) : back(flow);
     const auto kind = below(4);
-    if (kind == 0) return complain(flow, way);
+    if (kind == 0) {
+      return complain(flow, way);
+    }
     return carry(way, kind == 1 ? fragmented(way.arriving) : shape(way.arriving));
   }
 
@@ -267,7 +283,9 @@ class Rare {
   std::uint8_t byte() { return static_cast<std::uint8_t>(below(256)); }
   Bytes bytes(std::size_t count) {
     Bytes made(count);
-    for (auto& each : made) each = below(4) == 0 ? 0xff : byte();
+    for (auto& each : made) {
+      each = below(4) == 0 ? 0xff : byte();
+    }
     return made;
   }
 
@@ -301,7 +319,9 @@ class Rare {
                 flow.request,
                 {.flags = ack, .number = protocol == sctp ? 701U : 1U, .acknowledged = 701, .chunk = 10}, 64)
                 .front());
-    if (protocol != udp) REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
+    if (protocol != udp) {
+      REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
+    }
     flows_.push_back(flow);
   }
 
@@ -331,8 +351,12 @@ class Rare {
     made.initiate_tag = static_cast<std::uint32_t>(random_());
     made.id = static_cast<std::uint32_t>(below(65536));
     made.payload = bytes(below(3) == 0 ? below(1100) : below(40));
-    if (tuple.family == 4 && below(3) == 0) made.options = Bytes(4 * (1 + below(10)), 1);
-    if (tuple.family == 6) made.chain = chain(below(3) == 0 ? 1 + below(8) : 0);
+    if (tuple.family == 4 && below(3) == 0) {
+      made.options = Bytes(4 * (1 + below(10)), 1);
+    }
+    if (tuple.family == 6) {
+      made.chain = chain(below(3) == 0 ? 1 + below(8) : 0);
+    }
     return made;
   }
 
@@ -362,12 +386,15 @@ class Rare {
   /// Every other packet that XDP might send is first run at XDP; if XDP leaves it to tc, it must be
   /// unchanged.
   bool expect(const Way& way, const Bytes& in, const Bytes& out) {
-    if (!is_way_of_xdp(way) || below(2) == 0) return expect_at(way, in, out);
+    if (!is_way_of_xdp(way) || below(2) == 0) {
+      return expect_at(way, in, out);
+    }
     auto first = way;
     first.hook = Hook::xdp;
     const auto verdict = run(first, in);
-    if (verdict.counts[LB_OUTCOME_left_to_tc] == 1)
+    if (verdict.counts[LB_OUTCOME_left_to_tc] == 1) {
       return judge(first, verdict, in, in) && expect_at(way, in, out);
+    }
     ++sent_by_xdp_;
     auto sent = out;
     set_macs(sent,
@@ -391,16 +418,24 @@ class Rare {
   bool carry(const Way& way, const Shape& shape) {
     const auto hops = static_cast<std::uint8_t>(2 + below(250));
     const auto in = packets_of(way.arriving, shape, hops);
-    if (has_segments_left(shape)) return untouched(way, in, LB_OUTCOME_other_protocol);
-    if (is_sumless(way, in)) return untouched(way, in, LB_OUTCOME_sctp_fragment);
+    if (has_segments_left(shape)) {
+      return untouched(way, in, LB_OUTCOME_other_protocol);
+    }
+    if (is_sumless(way, in)) {
+      return untouched(way, in, LB_OUTCOME_sctp_fragment);
+    }
     const auto out =
         packets_of(way.leaving, shape, static_cast<std::uint8_t>(hops - (way.counts_hop ? 1 : 0)));
     std::vector<std::size_t> order;
-    for (std::size_t at = 1; at < in.size(); ++at) order.push_back(at);
+    for (std::size_t at = 1; at < in.size(); ++at) {
+      order.push_back(at);
+    }
     std::shuffle(order.begin(), order.end(), random_);
     order.insert(order.begin(), 0);
     for (const auto at : order) {
-      if (!expect(way, in[at], out[at])) return false;
+      if (!expect(way, in[at], out[at])) {
+        return false;
+      }
     }
     return true;
   }
@@ -418,13 +453,17 @@ class Rare {
     const int family = flow.request.family;
     auto about = shape(way.arriving);
     about.chain.clear();
-    if (about.payload.size() > 400) about.payload.resize(400);
+    if (about.payload.size() > 400) {
+      about.payload.resize(400);
+    }
     const auto size = quoted(way.arriving.protocol);
     const auto quote = [&](const Tuple& tuple) {
       auto whole = packets_of(tuple, about, 33).front();
       whole.erase(whole.begin(), whole.begin() + 14);
       const std::size_t headers = (family == 4 ? 20 : 40) + about.options.size();
-      if (size != 0) whole.resize(std::min(whole.size(), headers + size));
+      if (size != 0) {
+        whole.resize(std::min(whole.size(), headers + size));
+      }
       return whole;
     };
     const bool own = below(2) == 0;
@@ -444,7 +483,9 @@ class Rare {
   /// The number of quoted bytes after the IP header; 0: all. Half of TCP's checksum would be quoted
   /// unchanged, which the model does not cover, and SCTP's covers bytes that are not quoted.
   std::size_t quoted(std::uint8_t protocol) {
-    if (protocol == sctp) return 8;
+    if (protocol == sctp) {
+      return 8;
+    }
     const auto size = below(2) == 0 ? 0 : 8 + below(30);
     return size == 17 ? 18 : size;
   }
@@ -473,7 +514,9 @@ TEST_CASE("REL-17 random rare packets of known flows are rewritten as the model 
   features(settings);
   World world(settings);
   Rare rare(world);
-  for (int i = 0; i < packets; ++i) REQUIRE(rare.step());
+  for (int i = 0; i < packets; ++i) {
+    REQUIRE(rare.step());
+  }
   CHECK(rare.sent_by_xdp() > static_cast<std::size_t>(packets) / 25);  // 5.7 % are expected
 }
 

@@ -53,7 +53,9 @@ lb_choices parts(unsigned features) {
 /// All combinations of four choices; with SLUICE_CHOICES=pairs, as on emulated processors, so few that any
 /// two choices are met in all combinations.
 std::vector<unsigned> configurations() {
-  if (std::getenv("SLUICE_CHOICES") != nullptr) return {0, 7, 11, 13, 14};
+  if (std::getenv("SLUICE_CHOICES") != nullptr) {
+    return {0, 7, 11, 13, 14};
+  }
   std::vector<unsigned> all(16);
   std::iota(all.begin(), all.end(), 0U);
   return all;
@@ -66,10 +68,14 @@ TEST_CASE("every outcome of a packet is reached by a table") {
   TableRunner runner;
   for (const auto& [file, table] : tables_by_settings()) {
     const auto result = runner.run(table);
-    for (std::size_t at = 0; at < counts.size(); ++at) counts[at] += result.counts[at];
+    for (std::size_t at = 0; at < counts.size(); ++at) {
+      counts[at] += result.counts[at];
+    }
   }
   for (std::size_t at = 0; at < counts.size(); ++at) {
-    if (actions[at] == "CALL") continue;  // outcomes of socket calls, which the net tests reach
+    if (actions[at] == "CALL") {
+      continue;  // outcomes of socket calls, which the net tests reach
+    }
     INFO(outcome_name(at));
     const bool excused = std::ranges::find(unreachable, outcome_name(at)) != unreachable.end();
     CHECK((counts[at] > 0) == !excused);
@@ -88,8 +94,9 @@ TEST_CASE("every program loads with every configuration") {
   }
   CHECK(sizes.size() >= 3);
   fmt::print("instructions that the verifier went through, over all configurations:\n");
-  for (const auto& [name, range] : sizes)
+  for (const auto& [name, range] : sizes) {
     fmt::print("  {:14} {:6} to {:6}\n", name, range.first, range.second);
+  }
 }
 
 }  // namespace lb::test

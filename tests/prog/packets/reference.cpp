@@ -15,7 +15,9 @@ std::uint64_t add(std::uint64_t sum, std::span<const std::uint8_t> bytes) {
 }
 
 std::uint16_t fold(std::uint64_t sum) {
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  while (sum > 0xffff) {
+    sum = (sum & 0xffff) + (sum >> 16);
+  }
   return static_cast<std::uint16_t>(~sum & 0xffff);
 }
 
@@ -36,7 +38,9 @@ std::size_t header_of(std::uint8_t protocol) {
 bool is_extension(std::uint8_t header) { return header == 0 || header == 43 || header == 60; }
 
 std::optional<Layout> layout4(std::span<const std::uint8_t> packet) {
-  if (packet.size() < 34) return std::nullopt;
+  if (packet.size() < 34) {
+    return std::nullopt;
+  }
   Layout layout{.family = 4, .network = 14, .protocol = packet[23]};
   layout.transport = 14U + (4U * (packet[14] & 15U));
   layout.end = 14U + read16(packet, 16);
@@ -44,7 +48,9 @@ std::optional<Layout> layout4(std::span<const std::uint8_t> packet) {
 }
 
 std::optional<Layout> layout6(std::span<const std::uint8_t> packet) {
-  if (packet.size() < 54) return std::nullopt;
+  if (packet.size() < 54) {
+    return std::nullopt;
+  }
   Layout layout{.family = 6, .network = 14, .transport = 54, .protocol = packet[20]};
   layout.end = 54U + read16(packet, 18);
   while (is_extension(layout.protocol) && layout.transport + 8 <= packet.size()) {
@@ -66,14 +72,22 @@ void write16(std::span<std::uint8_t> bytes, std::size_t at, std::uint16_t value)
 }
 
 std::optional<Layout> layout_of(std::span<const std::uint8_t> packet) {
-  if (packet.size() < 14) return std::nullopt;
+  if (packet.size() < 14) {
+    return std::nullopt;
+  }
   const auto type = read16(packet, 12);
   auto layout = type == 0x0800 ? layout4(packet) : type == 0x86dd ? layout6(packet) : std::nullopt;
-  if (!layout || layout->end > packet.size()) return std::nullopt;
+  if (!layout || layout->end > packet.size()) {
+    return std::nullopt;
+  }
   const auto header = header_of(layout->protocol);
-  if (header == 0 || layout->transport + header > layout->end) return std::nullopt;
+  if (header == 0 || layout->transport + header > layout->end) {
+    return std::nullopt;
+  }
   const std::size_t datagram = layout->protocol == 17 ? read16(packet, layout->transport + 4) : 0;
-  if (datagram >= header) layout->end = std::min(layout->end, layout->transport + datagram);
+  if (datagram >= header) {
+    layout->end = std::min(layout->end, layout->transport + datagram);
+  }
   return layout;
 }
 
@@ -89,7 +103,9 @@ std::uint32_t crc_of(std::span<const std::uint8_t> bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const auto byte : bytes) {
     crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82f63b78U & (0U - (crc & 1)));
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = crc >> 1 ^ (0x82f63b78U & (0U - (crc & 1)));
+    }
   }
   return ~crc;
 }
@@ -101,7 +117,9 @@ void write_transport_sum(std::span<std::uint8_t> packet, const Layout& layout) {
     const auto field = packet.subspan(layout.check(), 4);
     std::ranges::fill(field, 0);
     const auto crc = crc_of(transport);
-    for (std::size_t at = 0; at < 4; ++at) field[at] = static_cast<std::uint8_t>(crc >> 8 * at);
+    for (std::size_t at = 0; at < 4; ++at) {
+      field[at] = static_cast<std::uint8_t>(crc >> 8 * at);
+    }
     return;
   }
   write16(packet, layout.check(), 0);
@@ -118,10 +136,15 @@ std::uint16_t header_sum(std::span<const std::uint8_t> packet, const Layout& lay
 
 bool sums_right(std::span<const std::uint8_t> packet) {
   const auto layout = layout_of(packet);
-  if (!layout) return false;
-  if (layout->family == 4 && read16(packet, layout->network + 10) != header_sum(packet, *layout))
+  if (!layout) {
     return false;
-  if (layout->protocol == 17 && read16(packet, layout->check()) == 0) return true;
+  }
+  if (layout->family == 4 && read16(packet, layout->network + 10) != header_sum(packet, *layout)) {
+    return false;
+  }
+  if (layout->protocol == 17 && read16(packet, layout->check()) == 0) {
+    return true;
+  }
   Bytes right(packet.begin(), packet.end());
   write_transport_sum(right, *layout);
   return std::ranges::equal(right, packet);

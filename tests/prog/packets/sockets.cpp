@@ -34,31 +34,41 @@ maps::Fd socket_of(const Words& words) {
   maps::Fd fd(::socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const auto own = end_of(words, 1);
   const int on = 1;  // a client's address is not one of this node's
-  if (::setsockopt(fd.get(), SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof(on)) != 0)
+  if (::setsockopt(fd.get(), SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof(on)) != 0) {
     throw std::runtime_error(fmt::format("IPV6_TRANSPARENT: {}", std::strerror(errno)));
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0)
+  }
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0) {
     throw std::runtime_error(fmt::format("bind: {}", std::strerror(errno)));
-  if (words.at(3) == "-") return fd;
+  }
+  if (words.at(3) == "-") {
+    return fd;
+  }
   const auto peer = end_of(words, 3);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0 &&
-      errno != EINPROGRESS)
+      errno != EINPROGRESS) {
     throw std::runtime_error(fmt::format("connect: {}", std::strerror(errno)));
+  }
   return fd;
 }
 
 void run_nft(const std::string& commands) {
-  if (std::system(fmt::format("nft '{}'", commands).c_str()) != 0)
+  if (std::system(fmt::format("nft '{}'", commands).c_str()) != 0) {
     throw std::runtime_error(fmt::format("nft refused {}", commands));
+  }
 }
 
 /// Deletes all of this network namespace's conntrack entries, of both families.
 void flush_connections() {
   const auto socket = agent::open_netfilter();
-  if (!socket) throw std::runtime_error("no socket of ctnetlink");
+  if (!socket) {
+    throw std::runtime_error("no socket of ctnetlink");
+  }
   auto request = agent::netfilter_request(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE,
                                           agent::netlink::Wanted::one, AF_UNSPEC);
   const auto failed = agent::netlink::ask(socket.get(), std::move(request), [](const auto&, auto) {});
-  if (failed) throw std::runtime_error(fmt::format("flushing conntrack: {}", failed.message()));
+  if (failed) {
+    throw std::runtime_error(fmt::format("flushing conntrack: {}", failed.message()));
+  }
 }
 
 }  // namespace
@@ -75,14 +85,17 @@ void World::track(const Words& words) {
     tracking_ = true;
   }
   const auto fd = socket_of(words);
-  if (is_udp(words) && ::send(fd.get(), "x", 1, 0) != 1)
+  if (is_udp(words) && ::send(fd.get(), "x", 1, 0) != 1) {
     throw std::runtime_error(fmt::format("send: {}", std::strerror(errno)));
+  }
 }
 
 /// Otherwise conntrack would know the sockets of later cases, too, and tuples of this case would be in use
 /// there.
 void World::stop_tracking() {
-  if (!tracking_) return;
+  if (!tracking_) {
+    return;
+  }
   run_nft("delete table inet lb_test");
   flush_connections();
   tracking_ = false;

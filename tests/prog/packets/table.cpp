@@ -70,7 +70,9 @@ void read_settings(const Words& words, Settings& settings) {
 PacketTest read_test(const Words& words) {
   PacketTest test;
   for (const auto hook : hooks) {
-    if (hook_name(hook) == words.at(1)) test.hook = hook;
+    if (hook_name(hook) == words.at(1)) {
+      test.hook = hook;
+    }
   }
   test.device = words.at(2);
   test.code = words.at(3);
@@ -121,15 +123,18 @@ void bind(const std::string& text, const Bytes& packet, Placeholders& placeholde
 
 /// The minimum length that the kernel accepts in a test run: for tc a whole IP header.
 std::size_t shortest(Hook hook, const Bytes& packet) {
-  if (hook == Hook::xdp) return 15;
+  if (hook == Hook::xdp) {
+    return 15;
+  }
   return read16(packet, 12) == 0x0800 ? 14 + 20 : 14 + 40;
 }
 
 constexpr std::uint32_t tc_next = 0xffffffff;
 
 std::string code_name(Hook hook, std::uint32_t code) {
-  if (hook == Hook::xdp)
+  if (hook == Hook::xdp) {
     return code == 2 ? "pass" : code == 4 ? "redirect" : code == 1 ? "drop" : fmt::format("{}", code);
+  }
   return code == tc_next ? "next" : code == 7 ? "redirect" : code == 2 ? "shot" : fmt::format("{}", code);
 }
 
@@ -140,10 +145,16 @@ bool counts_match(const std::string& outcomes, Counts counts) {
     const auto stop = std::min(outcomes.find('+', start), outcomes.size());
     auto name = outcomes.substr(start, stop - start);
     const bool any = name.ends_with('*');
-    if (any) name.pop_back();
+    if (any) {
+      name.pop_back();
+    }
     const auto outcome = outcome_named(name);
-    if (!outcome) throw std::runtime_error("no such outcome: " + name);
-    if (!any && counts[*outcome] == 0) return false;
+    if (!outcome) {
+      throw std::runtime_error("no such outcome: " + name);
+    }
+    if (!any && counts[*outcome] == 0) {
+      return false;
+    }
     counts[*outcome] = any ? 0 : counts[*outcome] - 1;
     start = stop + 1;
   }
@@ -165,7 +176,9 @@ class Runner {
       placeholders_.clear();
       for (const auto& step : one.steps) {
         auto problem = run_step(step);
-        if (!problem) continue;
+        if (!problem) {
+          continue;
+        }
         result_.failures.push_back(fmt::format("{}\n  line {}: {}", one.name, step.line, *problem));
         break;
       }
@@ -177,20 +190,31 @@ class Runner {
   using Problem = std::optional<std::string>;
 
   Problem run_step(const Step& step) {
-    if (step.words.empty()) return run_test(step.test);
-    if (step.words[0] == "tables") return check_tables(step.words);
+    if (step.words.empty()) {
+      return run_test(step.test);
+    }
+    if (step.words[0] == "tables") {
+      return check_tables(step.words);
+    }
     world_.change(step.words);
     return std::nullopt;
   }
 
   Problem run_test(const PacketTest& test) {
-    if (test.verb == "prefixes") return run_prefixes(test);
-    if (test.verb == "through") return run_through(test);
+    if (test.verb == "prefixes") {
+      return run_prefixes(test);
+    }
+    if (test.verb == "through") {
+      return run_through(test);
+    }
     auto problem = run_packet(test);
-    for (int sent = 1; test.verb == "storm" && !problem && sent < storm; ++sent) problem = run_packet(test);
-    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
-    while (test.verb == "until" && problem && std::chrono::steady_clock::now() < deadline)
+    for (int sent = 1; test.verb == "storm" && !problem && sent < storm; ++sent) {
       problem = run_packet(test);
+    }
+    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    while (test.verb == "until" && problem && std::chrono::steady_clock::now() < deadline) {
+      problem = run_packet(test);
+    }
     return problem;
   }
 
@@ -205,36 +229,53 @@ class Runner {
     Run run;
     run.hook = test.hook;
     run.device = world_.device(test.device);
-    if (test.verb == "flood") run.repeat = flood;
-    if (test.verb == "forwarded") run.came_by = world_.device("pod0");
-    if (test.hook != Hook::xdp && !changes_length(test)) run.flags = skb_flags_;
+    if (test.verb == "flood") {
+      run.repeat = flood;
+    }
+    if (test.verb == "forwarded") {
+      run.came_by = world_.device("pod0");
+    }
+    if (test.hook != Hook::xdp && !changes_length(test)) {
+      run.flags = skb_flags_;
+    }
     auto verdict = world_.programs().run(run, packet);
     ++result_.packets;
-    for (std::size_t at = 0; at < verdict.counts.size(); ++at) result_.counts[at] += verdict.counts[at];
+    for (std::size_t at = 0; at < verdict.counts.size(); ++at) {
+      result_.counts[at] += verdict.counts[at];
+    }
     return verdict;
   }
 
   static Problem judge(const PacketTest& test, const Verdict& verdict) {
-    if (verdict.error != 0) return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
-    if (!counts_match(test.outcomes, verdict.counts))
+    if (verdict.error != 0) {
+      return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
+    }
+    if (!counts_match(test.outcomes, verdict.counts)) {
       return fmt::format("expected {}, counted {}", test.outcomes, counts_text(verdict.counts));
+    }
     const auto code = code_name(test.hook, verdict.code);
     return code == test.code ? Problem() : fmt::format("expected {}, returned {}", test.code, code);
   }
 
   Problem run_packet(const PacketTest& test) {
     const auto verdict = try_once(test, packet_of(test.in, placeholders_));
-    if (auto problem = judge(test, verdict)) return problem;
+    if (auto problem = judge(test, verdict)) {
+      return problem;
+    }
     bind(test.out, verdict.packet, placeholders_);
     const auto expected = packet_of(test.out, placeholders_);
-    if (expected == verdict.packet) return std::nullopt;
+    if (expected == verdict.packet) {
+      return std::nullopt;
+    }
     return fmt::format("the packet is not what it should be (- expected, + came)\n{}  in {}",
                        compare_packets(expected, verdict.packet), hex(packet_of(test.in, placeholders_)));
   }
 
   Verdict try_both(const PacketTest& test, const Bytes& packet) {
     auto verdict = try_once(test, packet);
-    if (test.hook != Hook::xdp || code_name(test.hook, verdict.code) != "pass") return verdict;
+    if (test.hook != Hook::xdp || code_name(test.hook, verdict.code) != "pass") {
+      return verdict;
+    }
     auto left = test;
     left.hook = Hook::tc_in;
     return try_once(left, packet);
@@ -245,13 +286,19 @@ class Runner {
   Problem run_through(const PacketTest& test) {
     const auto packet = packet_of(test.in, placeholders_);
     const auto verdict = try_both(test, packet);
-    if (verdict.error != 0) return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
-    if (verdict.packet.size() != packet.size()) return "answered; counted " + counts_text(verdict.counts);
+    if (verdict.error != 0) {
+      return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
+    }
+    if (verdict.packet.size() != packet.size()) {
+      return "answered; counted " + counts_text(verdict.counts);
+    }
     bind(test.out, verdict.packet, placeholders_);
     const bool translated =
         without_ethernet(verdict.packet) == without_ethernet(packet_of(test.out, placeholders_));
     const auto* found = verdict.packet == packet ? "untouched" : translated ? "translated" : "something else";
-    if (test.code == found) return std::nullopt;
+    if (test.code == found) {
+      return std::nullopt;
+    }
     return fmt::format("expected {}, found {}; counted {}", test.code, found, counts_text(verdict.counts));
   }
 
@@ -260,8 +307,12 @@ class Runner {
     for (auto size = shortest(test.hook, whole); size < whole.size(); ++size) {
       const Bytes packet(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
       const auto verdict = try_once(test, packet);
-      if (auto problem = judge(test, verdict)) return fmt::format("{} bytes: {}", size, *problem);
-      if (verdict.packet != packet) return fmt::format("{} bytes: the packet was changed", size);
+      if (auto problem = judge(test, verdict)) {
+        return fmt::format("{} bytes: {}", size, *problem);
+      }
+      if (verdict.packet != packet) {
+        return fmt::format("{} bytes: the packet was changed", size);
+      }
     }
     return std::nullopt;
   }
@@ -277,7 +328,9 @@ class Runner {
 std::vector<std::string> table_files() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(fixtures())) {
-    if (entry.path().extension() == ".table") files.push_back(entry.path().filename().string());
+    if (entry.path().extension() == ".table") {
+      files.push_back(entry.path().filename().string());
+    }
   }
   std::ranges::sort(files);
   return files;
@@ -285,13 +338,17 @@ std::vector<std::string> table_files() {
 
 Table read_table(const std::string& file) {
   std::ifstream stream(fixtures() + file);
-  if (!stream) throw std::runtime_error("cannot read " + file);
+  if (!stream) {
+    throw std::runtime_error("cannot read " + file);
+  }
   Table table;
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
     const auto words = words_of(line);
-    if (!words.empty()) read_line(words, number, table);
+    if (!words.empty()) {
+      read_line(words, number, table);
+    }
   }
   return table;
 }
@@ -309,7 +366,9 @@ std::vector<NamedTable> tables_by_settings() {
   for (const auto& file : table_files()) {
     auto table = read_table(file);
     std::erase_if(table.cases, [&](const Case&) { return at++ % every != 0; });
-    if (!table.cases.empty()) tables.push_back({file, std::move(table)});
+    if (!table.cases.empty()) {
+      tables.push_back({file, std::move(table)});
+    }
   }
   std::ranges::sort(tables, {},
                     [](const auto& each) { return std::tie(each.table.settings_text, each.file); });
@@ -325,11 +384,15 @@ Bytes packet_of(const std::string& text, const Placeholders& placeholders) {
       continue;
     }
     summed = summed || text[at] == sum_placeholder;
-    if (text[at] != sum_placeholder) write16(packet, at / 2, placeholders.at(text[at]));
+    if (text[at] != sum_placeholder) {
+      write16(packet, at / 2, placeholders.at(text[at]));
+    }
     at += 2;
   }
   const auto layout = summed ? layout_of(packet) : std::nullopt;
-  if (layout) write_transport_sum(packet, *layout);
+  if (layout) {
+    write_transport_sum(packet, *layout);
+  }
   return packet;
 }
 

@@ -24,13 +24,18 @@ constexpr std::uint32_t checksum_complete =
 std::size_t check_sums(const std::string& name, const Step& step) {
   const auto& test = step.test;
   if (!step.words.empty() || test.outcomes == "malformed" || test.outcomes == "other_protocol" ||
-      test.outcomes == "left_to_tc")
+      test.outcomes == "left_to_tc") {
     return 0;
+  }
   std::size_t packets = 0;
   for (const auto& text : {test.in, test.out}) {
-    if (text.find_first_of("pqrstz") != std::string::npos) continue;
+    if (text.find_first_of("pqrstz") != std::string::npos) {
+      continue;
+    }
     const auto packet = packet_of(text, {});
-    if (!layout_of(packet) || test.outcomes.starts_with("fragment")) continue;
+    if (!layout_of(packet) || test.outcomes.starts_with("fragment")) {
+      continue;
+    }
     INFO(name << ", line " << step.line);
     CHECK((is_fragment(packet) || sums_right(packet)));
     ++packets;
@@ -41,7 +46,9 @@ std::size_t check_sums(const std::string& name, const Step& step) {
 std::vector<std::string> lines_of(const std::string& path) {
   std::istringstream text(content_of(path));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line);
+  }
   return lines;
 }
 
@@ -51,7 +58,9 @@ std::vector<std::string> missing(const std::vector<std::string>& lines,
   const std::set<std::string> known(others.begin(), others.end());
   std::vector<std::string> result;
   for (const auto& line : lines) {
-    if (result.size() < 5 && !known.contains(line)) result.push_back(line);
+    if (result.size() < 5 && !known.contains(line)) {
+      result.push_back(line);
+    }
   }
   return result;
 }
@@ -64,7 +73,9 @@ TEST_CASE("tables of packets give what scapy says") {
     INFO(file);
     const auto result = runner.run(table);
     CHECK(result.packets >= table.cases.size());
-    for (const auto& failure : result.failures) FAIL_CHECK(failure);
+    for (const auto& failure : result.failures) {
+      FAIL_CHECK(failure);
+    }
   }
 }
 
@@ -84,7 +95,9 @@ TEST_CASE("sums made by hardware stay right through every rewrite") {
   for (const auto& [file, table] : tables_by_settings()) {
     INFO(file);
     const auto result = runner.run(table, checksum_complete);
-    for (const auto& failure : result.failures) FAIL_CHECK(failure);
+    for (const auto& failure : result.failures) {
+      FAIL_CHECK(failure);
+    }
   }
 }
 
@@ -102,7 +115,9 @@ TEST_CASE("the reference of the tests and scapy agree on the checksums of every 
   for (const auto& file : table_files()) {
     const auto table = read_table(file);
     for (const auto& one : table.cases) {
-      for (const auto& step : one.steps) packets += check_sums(one.name, step);
+      for (const auto& step : one.steps) {
+        packets += check_sums(one.name, step);
+      }
     }
   }
   CHECK(packets > 1000);

@@ -24,10 +24,14 @@ const Names<lb_device_kind> device_kinds = {{"uplink", LB_UPLINK}, {"pod", LB_PO
 
 std::vector<Words> lines_of(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw std::runtime_error("cannot read " + path);
+  if (!file) {
+    throw std::runtime_error("cannot read " + path);
+  }
   std::vector<Words> lines;
   for (std::string line; std::getline(file, line);) {
-    if (auto words = words_of(line); !words.empty()) lines.push_back(std::move(words));
+    if (auto words = words_of(line); !words.empty()) {
+      lines.push_back(std::move(words));
+    }
   }
   return lines;
 }
@@ -49,8 +53,12 @@ std::string address_line(const Words& words) {
 }
 
 std::string network_line(const Words& words) {
-  if (words[0] == "device") return device_lines(words);
-  if (words[0] == "address") return address_line(words);
+  if (words[0] == "device") {
+    return device_lines(words);
+  }
+  if (words[0] == "address") {
+    return address_line(words);
+  }
   if (words[0] == "neighbour") {
     return fmt::format("neighbour replace {} lladdr {} dev {} nud permanent\n", words.at(2), words.at(3),
                        words.at(1));
@@ -61,10 +69,14 @@ std::string network_line(const Words& words) {
 }  // namespace
 
 Words words_of(std::string_view line) {
-  if (line.starts_with('#')) return {};
+  if (line.starts_with('#')) {
+    return {};
+  }
   std::istringstream stream{std::string(line)};
   Words words;
-  for (std::string word; stream >> word;) words.push_back(word);
+  for (std::string word; stream >> word;) {
+    words.push_back(word);
+  }
   return words;
 }
 
@@ -87,10 +99,13 @@ const std::vector<FeatureSet> feature_sets = {
 
 std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& address) {
   for (const auto& words : lines_of(fixtures() + "world.txt")) {
-    if (words[0] != "neighbour" || address_of(words.at(2)) != address) continue;
+    if (words[0] != "neighbour" || address_of(words.at(2)) != address) {
+      continue;
+    }
     std::array<std::uint8_t, 6> mac{};
-    for (std::size_t at = 0; at < mac.size(); ++at)
+    for (std::size_t at = 0; at < mac.size(); ++at) {
       mac[at] = static_cast<std::uint8_t>(std::stoul(words.at(3).substr(3 * at, 2), nullptr, 16));
+    }
     return mac;
   }
   throw std::runtime_error("world.txt has no such neighbour");
@@ -99,8 +114,9 @@ std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& ad
 std::array<std::uint8_t, 16> address_of(const std::string& text) {
   std::array<std::uint8_t, 16> bytes{};
   const auto mapped = text.find(':') == std::string::npos ? "::ffff:" + text : text;
-  if (::inet_pton(AF_INET6, mapped.c_str(), bytes.data()) != 1)
+  if (::inet_pton(AF_INET6, mapped.c_str(), bytes.data()) != 1) {
     throw std::runtime_error("no address: " + text);
+  }
   return bytes;
 }
 
@@ -109,7 +125,9 @@ std::string fixtures() { return build_path("tests/prog/fixtures/"); }
 World::World(const Settings& settings) : programs_(settings) {
   std::vector<Words> network;
   for (auto& words : lines_of(fixtures() + "world.txt")) {
-    if (is_network(words[0])) network.push_back(words);
+    if (is_network(words[0])) {
+      network.push_back(words);
+    }
     if (words[0] == "device") {
       device_lines_.push_back(words);
     } else if (words[0] != "neighbour" && words[0] != "route") {
@@ -123,7 +141,9 @@ World::World(const Settings& settings) : programs_(settings) {
 
 void World::build_network(const std::vector<Words>& lines) {
   std::string text;
-  for (const auto& words : lines) text += network_line(words);
+  for (const auto& words : lines) {
+    text += network_line(words);
+  }
   run_ip(text);
 }
 
@@ -146,7 +166,9 @@ void World::fill_devices() {
 void World::forget_early() {
   const int map = programs_.map("lb_frag_index");
   const auto info = maps::map_info(map);
-  if (!info) throw std::runtime_error("there is no lb_frag_index");
+  if (!info) {
+    throw std::runtime_error("there is no lb_frag_index");
+  }
   const std::vector<std::uint8_t> nothing(info->value_size);
   const std::uint32_t zero = 0;
   must(maps::raw::put(map, &zero, nothing.data(), maps::Put::any));
@@ -162,21 +184,31 @@ void World::reset() {
   erase_if(programs_.affinity, [](const lb_affinity&) { return true; });
   erase_if(programs_.fragments, [](const lb_fragment&) { return true; });
   forget_early();
-  for (const auto& [name, number] : services_) programs_.services.store(number, {});
-  for (const auto& [name, id] : backends_) programs_.backends.store(id, {});
+  for (const auto& [name, number] : services_) {
+    programs_.services.store(number, {});
+  }
+  for (const auto& [name, id] : backends_) {
+    programs_.backends.store(id, {});
+  }
   services_.clear();
   backends_.clear();
   next_slot_ = 0;
   programs_.midstream_until() = 0;
   programs_.node.store(0, {});
-  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) programs_.reserved.store(word, 0);
+  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) {
+    programs_.reserved.store(word, 0);
+  }
   for (const auto& [name, index] : devices_) {
     auto device = programs_.devices.get(index);
-    if (!device) throw std::runtime_error("lb_devices lost a device");
+    if (!device) {
+      throw std::runtime_error("lb_devices lost a device");
+    }
     device->check = lb_device_check(index);
     must(put(programs_.devices, index, *device, maps::Put::any));
   }
-  for (const auto& words : lines_) change(words);
+  for (const auto& words : lines_) {
+    change(words);
+  }
 }
 
 void World::clear_flows() {

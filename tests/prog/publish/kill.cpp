@@ -27,10 +27,14 @@ const RealLimits room{.frontends = 64, .services = 24, .backends = 4096, .slots 
 PlanChange change_at(std::mt19937& random) {
   const auto number = static_cast<std::uint8_t>(1 + random() % services);
   const std::string name = "s" + std::to_string(number);
-  if (random() % 5 == 0) return change(name, {});
+  if (random() % 5 == 0) {
+    return change(name, {});
+  }
   std::vector<std::uint8_t> lasts;
   for (int last = 1; last <= 250; ++last) {
-    if (random() % 2 == 0) lasts.push_back(static_cast<std::uint8_t>(last));
+    if (random() % 2 == 0) {
+      lasts.push_back(static_cast<std::uint8_t>(last));
+    }
   }
   return change(service(name, number, lasts));
 }
@@ -41,9 +45,13 @@ PlanChange change_at(std::mt19937& random) {
   auto grace = lb::maps::KernelGrace::open(calls.post()).value();
   ManualSweeper sweeper;
   lb::agent::Tables tables(maps.store(), *grace, sweeper, [](const lb::k8s::Complaint&) {});
-  if (!tables.adopt()) ::_exit(2);
+  if (!tables.adopt()) {
+    ::_exit(2);
+  }
   std::mt19937 random(seed);
-  if (::write(ready, "", 1) != 1) ::_exit(3);
+  if (::write(ready, "", 1) != 1) {
+    ::_exit(3);
+  }
   tables.apply(Batch::whole, {change_at(random)});
   for (;;) {
     tables.apply(Batch::changes, {change_at(random)});
@@ -62,7 +70,9 @@ void start_and_kill(RealMaps& maps, unsigned seed, std::chrono::microseconds aft
   REQUIRE(::pipe(pipe) == 0);
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
-  if (child == 0) live(maps, seed, pipe[1]);
+  if (child == 0) {
+    live(maps, seed, pipe[1]);
+  }
   ::close(pipe[1]);
   char byte = 0;
   const bool began = ::read(pipe[0], &byte, 1) == 1;
@@ -90,7 +100,9 @@ TEST_CASE(
     INFO("kill " << round);
     start_and_kill(maps, static_cast<unsigned>(random()), std::chrono::microseconds(random() % 15000));
     REQUIRE_FALSE(torn(lines(maps.store())));
-    if (round % 10 != 9) continue;
+    if (round % 10 != 9) {
+      continue;
+    }
     ManualGrace grace;
     ManualSweeper sweeper;
     lb::agent::Tables next(maps.store(), grace, sweeper, [](const lb::k8s::Complaint&) {});

@@ -38,13 +38,17 @@ void keep_off(unsigned processor) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (unsigned at = 0; at < std::thread::hardware_concurrency(); ++at) {
-    if (at != processor) CPU_SET(at, &set);
+    if (at != processor) {
+      CPU_SET(at, &set);
+    }
   }
   pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
 void reuse(bpf_map* map, int fd) {
-  if (bpf_map__reuse_fd(map, fd) != 0) throw std::runtime_error("the checker cannot use a map of the test");
+  if (bpf_map__reuse_fd(map, fd) != 0) {
+    throw std::runtime_error("the checker cannot use a map of the test");
+  }
 }
 
 }  // namespace
@@ -68,17 +72,22 @@ struct SelectionChecker::Inside {
     options.repeat = skeleton->bss->held > 0 ? 1 : selections_per_call / 32;
     const int program = bpf_program__fd(skeleton->progs.lb_checker);
     while (!stop.stop_requested()) {
-      if (bpf_prog_test_run_opts(program, &options) != 0) std::abort();
+      if (bpf_prog_test_run_opts(program, &options) != 0) {
+        std::abort();
+      }
     }
   }
 };
 
 SelectionChecker::SelectionChecker(const RealMaps& maps, CheckerOptions options)
     : inside_(std::make_unique<Inside>()) {
-  if (std::thread::hardware_concurrency() < 2)
+  if (std::thread::hardware_concurrency() < 2) {
     throw std::runtime_error("a reader and a writer need two processors");
+  }
   publish* skeleton = publish__open();
-  if (skeleton == nullptr) throw std::runtime_error("the checker cannot be opened");
+  if (skeleton == nullptr) {
+    throw std::runtime_error("the checker cannot be opened");
+  }
   inside_->skeleton = skeleton;
   reuse(skeleton->maps.lb_frontends, maps.frontends.fd());
   reuse(skeleton->maps.lb_addresses, maps.addresses.fd());
@@ -87,12 +96,16 @@ SelectionChecker::SelectionChecker(const RealMaps& maps, CheckerOptions options)
   reuse(skeleton->maps.lb_backends, maps.backends.fd());
   skeleton->bss->held = options.held;
   skeleton->bss->modulus = options.modulus;
-  if (publish__load(skeleton) != 0) throw std::runtime_error("the checker cannot be loaded");
+  if (publish__load(skeleton) != 0) {
+    throw std::runtime_error("the checker cannot be loaded");
+  }
 }
 
 SelectionChecker::~SelectionChecker() {
   inside_->reader.request_stop();
-  if (inside_->reader.joinable()) inside_->reader.join();
+  if (inside_->reader.joinable()) {
+    inside_->reader.join();
+  }
   publish__destroy(inside_->skeleton);
 }
 

@@ -43,7 +43,9 @@ class BpfMount {
  public:
   BpfMount() {
     std::filesystem::create_directories(path);
-    if (::mount("bpf", path.c_str(), "bpf", 0, nullptr) != 0) throw std::runtime_error("cannot mount bpf");
+    if (::mount("bpf", path.c_str(), "bpf", 0, nullptr) != 0) {
+      throw std::runtime_error("cannot mount bpf");
+    }
   }
   BpfMount(const BpfMount&) = delete;
   BpfMount& operator=(const BpfMount&) = delete;
@@ -105,20 +107,30 @@ TEST_CASE("a walk ends and sees every survivor while its cursor and others vanis
   const auto type = GENERATE(BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_LRU_HASH);
   constexpr std::uint32_t count = 20000;
   auto map = make_hash<std::uint32_t, std::uint64_t>("lb_test", count * 2, type);
-  for (std::uint32_t key = 0; key < count; ++key) REQUIRE_FALSE(map.put(key, key * 3ULL, Put::any));
+  for (std::uint32_t key = 0; key < count; ++key) {
+    REQUIRE_FALSE(map.put(key, key * 3ULL, Put::any));
+  }
   std::multiset<std::uint32_t> seen;
   const auto error = map.walk(how, [&](std::uint32_t key, std::uint64_t value) {
     seen.insert(key);
     CHECK(value == key * 3ULL);
-    if (key % 4 != 0) static_cast<void>(map.erase(key));
-    if ((key + 2) % 4 != 0) static_cast<void>(map.erase(key + 2));
+    if (key % 4 != 0) {
+      static_cast<void>(map.erase(key));
+    }
+    if ((key + 2) % 4 != 0) {
+      static_cast<void>(map.erase(key + 2));
+    }
   });
   CHECK_FALSE(error);
   std::uint32_t missing = 0;
   std::uint32_t twice = 0;
   for (std::uint32_t key = 0; key < count; ++key) {
-    if (key % 4 == 0 && !seen.contains(key)) ++missing;
-    if (seen.count(key) > 1) ++twice;
+    if (key % 4 == 0 && !seen.contains(key)) {
+      ++missing;
+    }
+    if (seen.count(key) > 1) {
+      ++twice;
+    }
   }
   CHECK(missing == 0);
   CHECK(twice == 0);
@@ -143,7 +155,9 @@ TEST_CASE("a trie of prefixes is walked too") {
 TEST_CASE("a walk ends although another thread never stops changing the map") {
   const auto how = GENERATE(Walk::batch, Walk::keys);
   auto map = make_hash<std::uint32_t, std::uint64_t>("lb_test", 3000);
-  for (std::uint32_t key = 0; key < 1000; ++key) REQUIRE_FALSE(map.put(key, 1, Put::any));
+  for (std::uint32_t key = 0; key < 1000; ++key) {
+    REQUIRE_FALSE(map.put(key, 1, Put::any));
+  }
   std::atomic<bool> stop = false;
   std::jthread churn([&] {
     for (std::uint32_t key = 0; !stop; key = (key + 1) % 1500) {
@@ -155,8 +169,12 @@ TEST_CASE("a walk ends although another thread never stops changing the map") {
     std::uint32_t survivors = 0;
     const auto error =
         map.walk(how, [&](std::uint32_t key, std::uint64_t) { survivors += key < 1000 ? 1 : 0; });
-    if (how == Walk::batch) CHECK_FALSE(error);
-    if (!error) CHECK(survivors == 1000);
+    if (how == Walk::batch) {
+      CHECK_FALSE(error);
+    }
+    if (!error) {
+      CHECK(survivors == 1000);
+    }
   }
   stop = true;
 }
@@ -246,7 +264,9 @@ TEST_CASE(
   REQUIRE(named.has_value());
   CHECK(steps >= 10000 / 512);
   std::uint32_t wrong = 0;
-  for (std::uint32_t id = 0; id < 20000; ++id) wrong += named->backend(id) == (id % 2 == 0) ? 0 : 1;
+  for (std::uint32_t id = 0; id < 20000; ++id) {
+    wrong += named->backend(id) == (id % 2 == 0) ? 0 : 1;
+  }
   CHECK(wrong == 0);
   CHECK(named->backend(30001));
   CHECK_FALSE(named->backend(30003));
@@ -290,7 +310,9 @@ TEST_CASE("grace periods end on the thread that asked, in order, and requests sh
   }
   CHECK(order.empty());
   const auto begin = std::chrono::steady_clock::now();
-  while (order.size() < 50) calls.wait();
+  while (order.size() < 50) {
+    calls.wait();
+  }
   CHECK(std::ranges::is_sorted(order));
   CHECK(thread == std::this_thread::get_id());
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));

@@ -54,8 +54,9 @@ class Swapper {
     tables_.apply(Batch::whole, {tagged_change(0, 0, swap.slots), tagged_change(1, 0, swap.slots)});
     for (std::uint32_t generation = 0; generation < 2; ++generation) {
       for (std::uint32_t service = 0; service < 2; ++service) {
-        if (swap.modulus == 2)
+        if (swap.modulus == 2) {
           plans_.at(service).at(generation) = tagged_change(service, generation, swap.slots);
+        }
       }
     }
     checker_.begin();
@@ -69,7 +70,9 @@ class Swapper {
     checker_.starts(service, generation);
     tables_.apply(Batch::changes, {std::move(change)});
     calls_.run();
-    while (!tables_.complete() && complaint_.empty()) calls_.wait();
+    while (!tables_.complete() && complaint_.empty()) {
+      calls_.wait();
+    }
     checker_.shown(service, generation);
     ++swaps_;
   }
@@ -104,12 +107,15 @@ TEST_CASE("REL-1 REL-2 SEM-50 publishing: no selection is ever outside the sets 
   while (swapper.swaps() < swaps || swapper.counted().selections < selections) {
     swapper.swap(static_cast<std::uint32_t>(swapper.swaps() % 2));
     REQUIRE(swapper.complaint().empty());
-    if (swapper.counted().wrong() > 0) break;
+    if (swapper.counted().wrong() > 0) {
+      break;
+    }
   }
   const Counted counted = swapper.counted();
-  if (long_form())
+  if (long_form()) {
     WARN(swapper.swaps() << " swaps of " << swap.slots << " slots, modulus " << swap.modulus << ", held "
                          << swap.held << ", " << counted.text());
+  }
   INFO(counted.text());
   CHECK(counted.selections >= selections);
   CHECK(counted.misses == 0);

@@ -64,12 +64,16 @@ TEST_CASE("what is escaped of a name from outside") {
 
 TEST_CASE("every character of the Basic Multilingual Plane is itself or an escape") {
   for (unsigned point = 0x800; point < 0x10000; ++point) {
-    if (point >= 0xd800 && point < 0xe000) continue;
+    if (point >= 0xd800 && point < 0xe000) {
+      continue;
+    }
     const std::string text = {static_cast<char>(0xe0U | point >> 12U),
                               static_cast<char>(0x80U | (point >> 6U & 0x3fU)),
                               static_cast<char>(0x80U | (point & 0x3fU))};
     const auto shown = escaped(text);
-    if (shown != text) REQUIRE(shown == fmt::format("\\u{:04x}", point));
+    if (shown != text) {
+      REQUIRE(shown == fmt::format("\\u{:04x}", point));
+    }
   }
 }
 

@@ -20,7 +20,9 @@ FrontendId at(const char* address, std::uint16_t port = 80) {
 
 EndpointSet endpoints(const std::vector<const char*>& addresses) {
   EndpointSet set;
-  for (const auto* each : addresses) set.endpoints.push_back({lb::k8s::Address::parse(each).value(), 8080});
+  for (const auto* each : addresses) {
+    set.endpoints.push_back({lb::k8s::Address::parse(each).value(), 8080});
+  }
   sort_unique(set.endpoints);
   return set;
 }

@@ -49,10 +49,14 @@ class Holder {
  private:
   static void take(const std::string& directory, Locks locks) {
     const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
-    if (locks != Locks::none) ::flock(fd, locks == Locks::shared ? LOCK_SH : LOCK_EX);
+    if (locks != Locks::none) {
+      ::flock(fd, locks == Locks::shared ? LOCK_SH : LOCK_EX);
+    }
     struct flock range{};
     range.l_type = F_RDLCK;
-    if (locks == Locks::both) ::fcntl(fd, F_SETLK, &range);
+    if (locks == Locks::both) {
+      ::fcntl(fd, F_SETLK, &range);
+    }
   }
 
   pid_t child_ = -1;
@@ -63,7 +67,9 @@ AgentPresence found(Locks locks) {
   std::filesystem::create_directory(directory);
   const Holder holder(directory.string(), locks);
   auto presence = find_agent(maps::Pins(directory));
-  if (presence.pid) presence.pid = *presence.pid == holder.pid() ? 1 : 2;
+  if (presence.pid) {
+    presence.pid = *presence.pid == holder.pid() ? 1 : 2;
+  }
   std::filesystem::remove(directory);
   return presence;
 }

@@ -37,8 +37,12 @@ struct Node {
   std::vector<std::string> check() {
     std::vector<std::string> texts;
     const auto changes = backends.check(now);
-    for (const auto& changed : changes.addresses) texts.push_back(changed.text());
-    if (changes.forgotten) texts.emplace_back("all");
+    for (const auto& changed : changes.addresses) {
+      texts.push_back(changed.text());
+    }
+    if (changes.forgotten) {
+      texts.emplace_back("all");
+    }
     return texts;
   }
 };
@@ -119,7 +123,9 @@ TEST_CASE("SEM-141: a service has a share of the answers, and all are forgotten 
   CHECK(node.backends.ask("team-a/many", numbered(most)) == ReachedBy::uplink);  // known by now
   CHECK(node.check() == Texts{"all"});
   CHECK(node.backends.ask("team-a/many", numbered(most + 1)) == ReachedBy::uplink);
-  for (std::size_t i = 0; i < most; ++i) static_cast<void>(node.backends.ask("team-a/many", numbered(i)));
+  for (std::size_t i = 0; i < most; ++i) {
+    static_cast<void>(node.backends.ask("team-a/many", numbered(i)));
+  }
   node.backends.note_change();
   CHECK(node.check().empty());  // not again so soon
 }
@@ -145,7 +151,9 @@ TEST_CASE("SEM-141: many answers are asked for again in turns, each once") {
   for (std::size_t i = 0; i < count; ++i) {
     REQUIRE(node.backends.ask(std::to_string(i / of_check), numbered(i)) == ReachedBy::uplink);
   }
-  for (std::size_t i = 0; i < count; ++i) node.routes[numbered(i)] = {pod0, HopKind::on_link};
+  for (std::size_t i = 0; i < count; ++i) {
+    node.routes[numbered(i)] = {pod0, HopKind::on_link};
+  }
   node.backends.note_change();
   auto before = node.lookups;
   std::size_t changed = 0;

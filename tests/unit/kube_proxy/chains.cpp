@@ -27,7 +27,9 @@ ChainTable nat(std::vector<ChainJump> jumps, Names others = {}) {
 
 Names rules(const ChainRemoval& removal) {
   Names rules;
-  for (const auto& jump : removal.jumps) rules.push_back(jump.from + " " + std::to_string(jump.rule));
+  for (const auto& jump : removal.jumps) {
+    rules.push_back(jump.from + " " + std::to_string(jump.rule));
+  }
   return rules;
 }
 

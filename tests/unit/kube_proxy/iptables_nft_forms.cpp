@@ -40,7 +40,9 @@ Part part(const char* name, std::function<void(Request&)> content) {
 
 Bytes bytes(std::initializer_list<int> values) {
   Bytes made;
-  for (const int each : values) made.push_back(static_cast<std::byte>(each));
+  for (const int each : values) {
+    made.push_back(static_cast<std::byte>(each));
+  }
   return made;
 }
 
@@ -127,9 +129,13 @@ IptablesRule read(const Parts& parts, int family = AF_INET, const Bytes& userdat
   Request request(NFNL_SUBSYS_NFTABLES << 8U | NFT_MSG_NEWRULE, netlink::Wanted::nothing, head);
   request.add(NFTA_RULE_TABLE, "nat").add(NFTA_RULE_CHAIN, "KUBE-SERVICES");
   request.nest(NFTA_RULE_EXPRESSIONS, [&](Request& list) {
-    for (const auto& each : parts) each(list);
+    for (const auto& each : parts) {
+      each(list);
+    }
   });
-  if (!userdata.empty()) request.add_bytes(NFTA_RULE_USERDATA, userdata);
+  if (!userdata.empty()) {
+    request.add_bytes(NFTA_RULE_USERDATA, userdata);
+  }
   const auto message = request.bytes();
   NfDump dump("nat");
   dump.take(*netlink::read<nlmsghdr>(message), message.subspan(sizeof(nlmsghdr)));
@@ -138,14 +144,18 @@ IptablesRule read(const Parts& parts, int family = AF_INET, const Bytes& userdat
 
 /// "tcp 10.96.0.80:80 KUBE-SVC-A", or what is not understood.
 std::string text(const IptablesRule& rule) {
-  if (!rule.unread.empty()) return "not understood: " + rule.unread;
+  if (!rule.unread.empty()) {
+    return "not understood: " + rule.unread;
+  }
   using Destination = IptablesRule::Destination;
   std::string text = rule.protocol == LB_TCP ? "tcp" : rule.protocol == LB_UDP ? "udp" : "any";
   const auto address = rule.match == Destination::any     ? "any"
                        : rule.match == Destination::range ? "range"
                                                           : rule.destination.text();
   text += " " + address;
-  for (const auto port : rule.ports) text += fmt::format(":{}", port);
+  for (const auto port : rule.ports) {
+    text += fmt::format(":{}", port);
+  }
   return text + (rule.clients == RuleClients::inside ? " inside " : " ") + rule.target;
 }
 
@@ -165,7 +175,9 @@ TEST_CASE("REL-165: the address, the protocol and the port in each order, and fr
     for (const auto& order :
          {std::vector{protocol, to, at}, {to, protocol, at}, {at, to, protocol}, {to, at, protocol}}) {
       Parts parts;
-      for (const auto& each : order) parts.insert(parts.end(), each.begin(), each.end());
+      for (const auto& each : order) {
+        parts.insert(parts.end(), each.begin(), each.end());
+      }
       parts.push_back(other("counter"));
       parts.push_back(jump("KUBE-SVC-A"));
       CHECK(text(read(parts)) == wanted);
@@ -227,7 +239,9 @@ TEST_CASE("REL-165: comments as a match and as user data") {
   std::memcpy(match_info.data(), name.data(), name.size());
   CHECK(read({match("comment", 0, match_info), jump("KUBE-SVC-A")}).comment == name);
   auto userdata = bytes({0, static_cast<int>(name.size() + 1)});
-  for (const char each : name) userdata.push_back(static_cast<std::byte>(each));
+  for (const char each : name) {
+    userdata.push_back(static_cast<std::byte>(each));
+  }
   userdata.push_back(std::byte{});
   CHECK(read({jump("KUBE-SVC-A")}, AF_INET, userdata).comment == name);
 }

@@ -26,7 +26,9 @@ VirtualService service(lb_protocol protocol, const char* text, std::uint16_t por
 
 Names texts(const std::vector<VirtualService>& services) {
   Names texts;
-  for (const auto& each : services) texts.push_back(virtual_service_text(each));
+  for (const auto& each : services) {
+    texts.push_back(virtual_service_text(each));
+  }
   return texts;
 }
 
@@ -51,7 +53,9 @@ class Table final : public ConntrackTable {
 
   boost::system::result<Tracked> find(const TrackedTuple& original) override {
     const auto found = flows.find(original);
-    if (found == flows.end()) return system_error(ENOENT);
+    if (found == flows.end()) {
+      return system_error(ENOENT);
+    }
     return found->second;
   }
   boost::system::error_code erase(const TrackedTuple& original) override {
@@ -63,7 +67,9 @@ class Table final : public ConntrackTable {
     return erased ? boost::system::error_code() : system_error(ENOENT);
   }
   boost::system::error_code track(const Tracked& flow, std::uint32_t) override {
-    if (!flows.try_emplace(flow.original, flow).second) return system_error(EEXIST);
+    if (!flows.try_emplace(flow.original, flow).second) {
+      return system_error(EEXIST);
+    }
     return {};
   }
 };

@@ -35,7 +35,9 @@ using Lines = std::vector<std::string>;
 template <class Take>
 void for_each_message(agent::netlink::Bytes bytes, Take take) {
   while (const auto head = agent::netlink::read<nlmsghdr>(bytes)) {
-    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) break;
+    if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) {
+      break;
+    }
     take(*head, bytes.subspan(sizeof(nlmsghdr), head->nlmsg_len - sizeof(nlmsghdr)));
     bytes = agent::netlink::after(bytes, head->nlmsg_len);
   }
@@ -75,9 +77,15 @@ void for_each_message(agent::netlink::Bytes bytes, Take take) {
     const auto* protocol = id.protocol == LB_UDP ? " udp " : id.protocol == LB_SCTP ? " sctp " : " tcp ";
     auto line = frontend.service + protocol + k8s::host_port(id.address.text(), id.port) + " " +
                 text(frontend.outside);
-    if (frontend.inside != frontend.outside) line += " inside " + text(frontend.inside);
-    if (frontend.affinity_seconds != 0) line += " affinity " + std::to_string(frontend.affinity_seconds);
-    if (frontend.clients == agent::Clients::limited) line += " limited";
+    if (frontend.inside != frontend.outside) {
+      line += " inside " + text(frontend.inside);
+    }
+    if (frontend.affinity_seconds != 0) {
+      line += " affinity " + std::to_string(frontend.affinity_seconds);
+    }
+    if (frontend.clients == agent::Clients::limited) {
+      line += " limited";
+    }
     lines.push_back(std::move(line));
   }
   std::ranges::sort(lines);

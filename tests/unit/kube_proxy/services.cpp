@@ -246,7 +246,9 @@ TEST_CASE("REL-84: bytes that are not as the kernel writes them are passed over"
     const auto good = recorded(name);
     for (int round = 0; round < 30; ++round) {
       auto bytes = good;
-      for (int change = 0; change < 40; ++change) bytes[random() % bytes.size()] = std::byte(random());
+      for (int change = 0; change < 40; ++change) {
+        bytes[random() % bytes.size()] = std::byte(random());
+      }
       static_cast<void>(from_nftables(bytes, AF_INET6));
       static_cast<void>(from_iptables_nft(bytes, AF_INET));
       static_cast<void>(from_legacy(bytes, bytes, AF_INET6));

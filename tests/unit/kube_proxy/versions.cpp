@@ -56,11 +56,15 @@ class Expected {
     add("dns:dns-tcp tcp", node_port(53), all(5353));
     add("calls:port sctp", cluster(70, 7000), all(7000));
     add("calls:port sctp", node_port(70), all(7000));
-    for (const auto& at : {cluster(85, 80), node_port(85), balancer(85)}) add("none:port tcp", at, "reject");
+    for (const auto& at : {cluster(85, 80), node_port(85), balancer(85)}) {
+      add("none:port tcp", at, "reject");
+    }
     add("away:port tcp", cluster(86, 80), "drop");
     add("away:port tcp", node_port(86), "drop inside " + elsewhere());
     add("away:port tcp", balancer(86), "drop inside " + elsewhere());
-    if (v4_) add("kubernetes:https tcp", cluster(1, 443), "10.0.0.2:6443");
+    if (v4_) {
+      add("kubernetes:https tcp", cluster(1, 443), "10.0.0.2:6443");
+    }
     std::ranges::sort(lines_);
     return std::move(lines_);
   }
@@ -114,7 +118,9 @@ namespace {
 /// Whether `line` has `what`; it ends before it then.
 bool cut(std::string& line, const char* what) {
   const auto at = line.find(what);
-  if (at != std::string::npos) line.erase(at);
+  if (at != std::string::npos) {
+    line.erase(at);
+  }
   return at != std::string::npos;
 }
 
@@ -122,7 +128,9 @@ bool cut(std::string& line, const char* what) {
 /// has those `elsewhere`: kube-proxy lets pods reach them, and replies to clients outside are lost.
 std::string as_ipvs(std::string line, const std::string& elsewhere) {
   line.erase(0, line.find(' '));
-  if (cut(line, " drop")) line += " " + elsewhere;
+  if (cut(line, " drop")) {
+    line += " " + elsewhere;
+  }
   static_cast<void>(cut(line, " inside "));
   static_cast<void>(cut(line, " limited"));
   return line;
@@ -132,7 +140,9 @@ std::vector<k8s::Address> bound_in(const std::string& version) {
   std::istringstream text(
       content_of(source_path("tests/corpus/kube_proxy_versions/" + version + "/ipvs-addresses")));
   std::vector<k8s::Address> addresses;
-  for (std::string line; std::getline(text, line);) addresses.push_back(k8s::Address::parse(line).value());
+  for (std::string line; std::getline(text, line);) {
+    addresses.push_back(k8s::Address::parse(line).value());
+  }
   std::ranges::sort(addresses);
   return addresses;
 }
@@ -142,7 +152,9 @@ IpvsState state_in(const std::string& version) {
   IpvsState state;
   state.bound = bound_in(version);
   for_each_message(recorded_of(version, "ipvs"), [&](const auto&, netlink::Bytes body) {
-    if (const auto service = virtual_service_of(ipvs_service_in(body))) state.services.push_back(*service);
+    if (const auto service = virtual_service_of(ipvs_service_in(body))) {
+      state.services.push_back(*service);
+    }
   });
   for_each_message(recorded_of(version, "ipvs-sets"),
                    [&](const auto&, netlink::Bytes body) { state.sets.push_back(read_ip_set(body)); });
@@ -163,7 +175,9 @@ TEST_CASE("REL-84: what each version of kube-proxy serves is read from IPVS") {
   Lines expected;
   for (const int family : {AF_INET, AF_INET6}) {
     const auto elsewhere = Expected(family).elsewhere();
-    for (const auto& line : Expected(family).lines()) expected.push_back(as_ipvs(line, elsewhere));
+    for (const auto& line : Expected(family).lines()) {
+      expected.push_back(as_ipvs(line, elsewhere));
+    }
   }
   std::ranges::sort(expected);
   for (const std::string version : ipvs_versions) {

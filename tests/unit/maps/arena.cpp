@@ -83,7 +83,9 @@ TEST_CASE("a pool gives every number but 0 once, and what was given back again")
   IdPool pool(5);
   CHECK(pool.available() == 4);
   std::set<std::uint32_t> given;
-  for (int count = 0; count < 4; ++count) given.insert(pool.allocate().value());
+  for (int count = 0; count < 4; ++count) {
+    given.insert(pool.allocate().value());
+  }
   CHECK(given == std::set<std::uint32_t>{1, 2, 3, 4});
   CHECK(pool.allocate() == std::nullopt);
   pool.release(3);
@@ -91,7 +93,9 @@ TEST_CASE("a pool gives every number but 0 once, and what was given back again")
   pool.adopt({false, false, true, false, false});
   CHECK(pool.available() == 3);
   given.clear();
-  for (int count = 0; count < 3; ++count) given.insert(pool.allocate().value());
+  for (int count = 0; count < 3; ++count) {
+    given.insert(pool.allocate().value());
+  }
   CHECK(given == std::set<std::uint32_t>{1, 3, 4});
   pool.adopt(std::vector<bool>(5));
   CHECK(pool.available() == 4);

@@ -30,7 +30,9 @@ struct Node {
   Texts served(const Texts& found) {
     std::vector<Uplink> uplinks;
     uplinks.reserve(found.size());
-    for (const auto& name : found) uplinks.push_back({name, "default routes"});
+    for (const auto& name : found) {
+      uplinks.push_back({name, "default routes"});
+    }
     return agent::names_of(kept.joined(uplinks, links, now));
   }
 };

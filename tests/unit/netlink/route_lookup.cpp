@@ -20,7 +20,9 @@ NextHop hop_of(std::uint8_t type, const std::vector<std::uint16_t>& attributes, 
   route.rtm_family = AF_INET;
   route.rtm_type = type;
   netlink::Request answer(RTM_NEWROUTE, netlink::Wanted::nothing, route);
-  for (const auto attribute : attributes) answer.add(attribute, std::uint32_t{7});
+  for (const auto attribute : attributes) {
+    answer.add(attribute, std::uint32_t{7});
+  }
   const auto bytes = answer.bytes();
   const auto head = *netlink::read<nlmsghdr>(bytes);
   return next_hop_of(head, bytes.subspan(sizeof(nlmsghdr), bytes.size() - sizeof(nlmsghdr) - cut));

@@ -138,7 +138,9 @@ TEST_CASE(
   const auto of = [](const std::vector<k8s::Address>& addresses) {
     Texts list;
     list.reserve(addresses.size());
-    for (const auto& each : addresses) list.push_back(each.text());
+    for (const auto& each : addresses) {
+      list.push_back(each.text());
+    }
     return list;
   };
   auto talk = node_with({{1, "127.0.0.1", 0, RT_SCOPE_HOST, nullptr, 8},

@@ -40,7 +40,9 @@ Bytes route(std::uint16_t type, const RouteSpec& spec, std::uint16_t flags = 0) 
     const auto address = *k8s::Address::parse(spec.destination);
     attribute(body, RTA_DST, address.bytes.data() + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
   }
-  if (spec.gateway) attribute(body, RTA_GATEWAY, "\x0a\x00\x00\x01", 4);
+  if (spec.gateway) {
+    attribute(body, RTA_GATEWAY, "\x0a\x00\x00\x01", 4);
+  }
   attribute(body, RTA_OIF, &spec.device, sizeof(spec.device));
   return message(type, body, 0, flags);
 }
@@ -75,7 +77,9 @@ RtnetlinkDump node_with_routes(const std::vector<Bytes>& routes) {
   REQUIRE(finish(talk) == Next::send);
   REQUIRE(asked_type(talk) == RTM_GETROUTE);
   REQUIRE_FALSE(talk.network().whole());
-  for (const auto& each : routes) REQUIRE(talk.receive(each) == Next::wait);
+  for (const auto& each : routes) {
+    REQUIRE(talk.receive(each) == Next::wait);
+  }
   REQUIRE(finish(talk) == Next::notify);
   REQUIRE(talk.network().whole());
   return talk;
@@ -88,8 +92,12 @@ std::vector<std::string> routes_of(const RtnetlinkDump& talk) {
     std::string text = link.device.name + ":";
     text += link.default_route4 ? " 4" : "";
     text += link.default_route6 ? " 6" : "";
-    for (const auto& host : link.hosts) text += " " + host.text();
-    if (text.back() != ':') list.push_back(text);
+    for (const auto& host : link.hosts) {
+      text += " " + host.text();
+    }
+    if (text.back() != ':') {
+      list.push_back(text);
+    }
   }
   return list;
 }

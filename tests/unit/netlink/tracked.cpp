@@ -18,7 +18,9 @@ std::vector<std::byte> bytes(std::string_view digits) {
   std::vector<std::byte> made;
   std::string pair;
   for (const char each : digits) {
-    if (each == ' ') continue;
+    if (each == ' ') {
+      continue;
+    }
     pair += each;
     if (pair.size() == 2) {
       made.push_back(static_cast<std::byte>(std::stoi(pair, nullptr, 16)));

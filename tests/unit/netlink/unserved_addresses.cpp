@@ -41,7 +41,9 @@ agent::NodeLinks links_of(const std::vector<Row>& rows) {
     link.device.master = row.master;
     link.device.hardware = row.hardware;
     link.device.power = row.power;
-    for (const auto* text : row.addresses) link.addresses.push_back(address(text));
+    for (const auto* text : row.addresses) {
+      link.addresses.push_back(address(text));
+    }
   }
   return links;
 }
@@ -51,7 +53,9 @@ std::vector<std::string> texts(const std::vector<Row>& rows, lb_address_kind kin
   const auto links = links_of(rows);
   std::vector<NodeAddress> addresses;
   for (const auto& [index, link] : links) {
-    for (const auto& each : link.addresses) addresses.push_back({each, kind});
+    for (const auto& each : link.addresses) {
+      addresses.push_back({each, kind});
+    }
   }
   std::vector<std::string> all;
   for (const auto& each : agent::unserved_addresses(links, {"eth0"}, {4}, addresses)) {

@@ -128,7 +128,9 @@ TEST_CASE("REL-99: the log says when it begins and ends, and of one device no mo
   UnservedReport report;
   const auto said = [&](const UnservedByDevice& now, std::chrono::seconds after) {
     std::string text;
-    for (const auto& each : report.messages(now, start + after)) text += each.text + "\n";
+    for (const auto& each : report.messages(now, start + after)) {
+      text += each.text + "\n";
+    }
     return text;
   };
   CHECK(said({}, 0s).empty());

@@ -33,8 +33,12 @@ struct Row {
 k8s::Address address(const char* text) { return *k8s::Address::parse(text); }
 
 std::uint16_t hardware_of(const Row& row) {
-  if (row.name == "lo") return ARPHRD_LOOPBACK;
-  if (row.kind == "wireguard") return ARPHRD_NONE;
+  if (row.name == "lo") {
+    return ARPHRD_LOOPBACK;
+  }
+  if (row.kind == "wireguard") {
+    return ARPHRD_NONE;
+  }
   return row.kind == "ipip" ? ARPHRD_TUNNEL : ARPHRD_ETHER;
 }
 
@@ -48,8 +52,12 @@ NodeLinks links_of(const std::vector<Row>& rows) {
     link.device.master = row.master;
     link.device.peer_netns = row.peer_netns;
     link.device.hardware = hardware_of(row);
-    for (const auto* text : row.addresses) link.addresses.push_back(address(text));
-    for (const auto* text : row.hosts) link.hosts.push_back(address(text));
+    for (const auto* text : row.addresses) {
+      link.addresses.push_back(address(text));
+    }
+    for (const auto* text : row.hosts) {
+      link.hosts.push_back(address(text));
+    }
     link.default_route4 = row.default_routes != Routes4::none;
     link.default_route6 = row.default_routes == Routes4::both;
   }
@@ -192,14 +200,18 @@ AgentOptions automatic() {
 
 std::vector<k8s::Address> parsed(const std::vector<const char*>& texts) {
   std::vector<k8s::Address> addresses;
-  for (const auto* text : texts) addresses.push_back(address(text));
+  for (const auto* text : texts) {
+    addresses.push_back(address(text));
+  }
   return addresses;
 }
 
 std::vector<std::string> pod_texts(const NodeLinks& links, const std::vector<Uplink>& uplinks,
                                    const AgentOptions& options) {
   std::vector<std::string> texts;
-  for (const auto& found : find_pods(links, uplinks, options)) texts.push_back(found.name + ": " + found.why);
+  for (const auto& found : find_pods(links, uplinks, options)) {
+    texts.push_back(found.name + ": " + found.why);
+  }
   return texts;
 }
 

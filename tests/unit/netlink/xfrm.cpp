@@ -54,7 +54,9 @@ std::vector<std::byte> body_of(const Policy& policy) {
   bytes.resize((bytes.size() + 3) / 4 * 4);
   if (policy.templates > 0) {
     std::vector<xfrm_user_tmpl> templates(policy.templates);
-    for (auto& each : templates) each.optional = policy.optional;
+    for (auto& each : templates) {
+      each.optional = policy.optional;
+    }
     attribute(bytes, XFRMA_TMPL, templates.data(), templates.size() * sizeof(xfrm_user_tmpl));
   }
   if (policy.device != 0) {

@@ -58,7 +58,9 @@ TEST_CASE("REL-134 at the bound, the client with most connections loses its olde
 TEST_CASE("REL-134 a client that holds thousands of connections closes none of another") {
   Crowd crowd(64);
   crowd.connect("probe", 1);
-  for (int number = 0; number < 5000; ++number) crowd.connect("hostile", number);
+  for (int number = 0; number < 5000; ++number) {
+    crowd.connect("hostile", number);
+  }
   CHECK(crowd.pool->size() == 64);
   CHECK(crowd.closed.size() == 5001 - 64);
   CHECK(crowd.closed.front() == "hostile0");
@@ -69,7 +71,9 @@ TEST_CASE("REL-134 a client that holds thousands of connections closes none of a
 
 TEST_CASE("REL-134 of clients with one connection each the oldest makes room, whatever its address") {
   Crowd crowd(4);
-  for (const auto* name : {"b", "z", "a", "y"}) crowd.connect(name, 1);
+  for (const auto* name : {"b", "z", "a", "y"}) {
+    crowd.connect(name, 1);
+  }
   crowd.connect("m", 1);
   CHECK(crowd.closed == std::vector<std::string>{"b1"});
   crowd.connect("probe", 1);

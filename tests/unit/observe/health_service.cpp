@@ -45,7 +45,9 @@ k8s::EndpointSlice slice(const std::string& name, std::initializer_list<const ch
   made.service = "web";
   made.family = name.ends_with("6") ? k8s::Family::ipv6 : k8s::Family::ipv4;
   made.ports = {{"http", k8s::Protocol::tcp, 8080}};
-  for (const auto* text : endpoints) made.endpoints.push_back(endpoint(text));
+  for (const auto* text : endpoints) {
+    made.endpoints.push_back(endpoint(text));
+  }
   return made;
 }
 
@@ -57,7 +59,9 @@ struct NoPlans final : PlanSink {
 struct Reports {
   Reports(const k8s::Service& of, std::initializer_list<k8s::EndpointSlice> slices) {
     cluster.upsert(of);
-    for (const auto& each : slices) cluster.upsert(each);
+    for (const auto& each : slices) {
+      cluster.upsert(each);
+    }
     cluster.synced();
   }
   NoPlans plans;
@@ -79,7 +83,9 @@ struct Doors {
                         [this](const Listen& listen,
                                HttpHandler handler) -> boost::system::result<std::unique_ptr<HttpServer>> {
                           opened.push_back(listen.address + " " + std::to_string(listen.port));
-                          if (refuse) return make_error_code(boost::system::errc::address_in_use);
+                          if (refuse) {
+                            return make_error_code(boost::system::errc::address_in_use);
+                          }
                           auto server = HttpServer::open(context, {"127.0.0.1", 0}, std::move(handler));
                           port = server.value()->port();
                           return server;
@@ -189,10 +195,18 @@ TEST_CASE("SEM-58 each family counts its own endpoints") {
 TEST_CASE("SEM-58 a service is asked about only as a load balancer with local policy and a port for it") {
   auto other = service();
   const auto change = GENERATE(0, 1, 2, 3);
-  if (change == 0) other.type = k8s::ServiceType::node_port;
-  if (change == 1) other.external_policy = k8s::TrafficPolicy::cluster;
-  if (change == 2) other.health_check_node_port = 0;
-  if (change == 3) other.other_proxy = true;
+  if (change == 0) {
+    other.type = k8s::ServiceType::node_port;
+  }
+  if (change == 1) {
+    other.external_policy = k8s::TrafficPolicy::cluster;
+  }
+  if (change == 2) {
+    other.health_check_node_port = 0;
+  }
+  if (change == 3) {
+    other.other_proxy = true;
+  }
   const Reports reported(other, {slice("a", {"10.1.0.1 node=n"})});
   CHECK(reported.cluster.health_checks().empty());
 }

@@ -29,7 +29,9 @@ inline const std::string head =
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   std::istringstream text(lb::test::content_of(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(line);
+  }
   return lines;
 }
 
@@ -84,7 +86,9 @@ inline bool says(const AgentOptions& options, LogLevel level, const std::string&
 
 inline std::vector<std::string> prefixes(const std::vector<lb::k8s::Prefix>& list) {
   std::vector<std::string> texts;
-  for (const auto& each : list) texts.push_back(each.text());
+  for (const auto& each : list) {
+    texts.push_back(each.text());
+  }
   return texts;
 }
 

@@ -69,7 +69,9 @@ TEST_CASE("SEM-68: the table has every flag of kube-proxy, and no other") {
   }
   std::set<std::string> upstream;
   for (const auto* release : {"flags-1.36", "flags-1.37"}) {
-    for (const auto& name : lines_of(corpus + release)) upstream.insert(name);
+    for (const auto& name : lines_of(corpus + release)) {
+      upstream.insert(name);
+    }
   }
   CHECK(upstream == ours);
 }
@@ -84,7 +86,9 @@ TEST_CASE("the table's rows name options that there are, or say why there is non
       CHECK(field.option.empty());
       CHECK_FALSE(field.note.empty());
     }
-    if (!field.default_value.empty()) CHECK(parse_flag_value(field.type, field.default_value).has_value());
+    if (!field.default_value.empty()) {
+      CHECK(parse_flag_value(field.type, field.default_value).has_value());
+    }
   }
 }
 

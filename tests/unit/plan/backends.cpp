@@ -39,7 +39,9 @@ BackendPlan numbered(std::uint32_t number) {
 
 Backends many(std::uint32_t count) {
   Backends backends;
-  for (std::uint32_t number = 0; number < count; ++number) backends.push_back(numbered(number));
+  for (std::uint32_t number = 0; number < count; ++number) {
+    backends.push_back(numbered(number));
+  }
   return backends;
 }
 
@@ -74,7 +76,9 @@ TEST_CASE("a list of backends knows its sets, with their weights") {
   const BackendList once = backends;
   CHECK(once.members(LB_CLUSTER) == lb::agent::Members{.count = 298, .weights = 298, .divisor = 1});
   CHECK(once.members(LB_LOCAL) == lb::agent::Members{.count = 1, .weights = 1, .divisor = 1});
-  for (auto& backend : backends) backend.weight = backend.weight == 0 ? 0 : 6;
+  for (auto& backend : backends) {
+    backend.weight = backend.weight == 0 ? 0 : 6;
+  }
   CHECK(BackendList(backends).members(LB_CLUSTER).are_equal());
   backends[290].weight = 9;
   const auto weighed = BackendList(backends).members(LB_CLUSTER);
@@ -86,7 +90,9 @@ TEST_CASE("slots are the weights without their common divisor (choice I)") {
   using Weights = std::vector<std::uint8_t>;
   const auto slots = [](const Weights& weights) {
     Backends backends = many(static_cast<std::uint32_t>(weights.size()));
-    for (std::size_t at = 0; at < weights.size(); ++at) backends[at].weight = weights[at];
+    for (std::size_t at = 0; at < weights.size(); ++at) {
+      backends[at].weight = weights[at];
+    }
     return BackendList(backends).members(LB_CLUSTER).slots();
   };
   CHECK(slots({}) == 0);
@@ -113,8 +119,12 @@ class Edited {
     std::vector<Candidate> gone;
     std::vector<Candidate> fresh;
     for (const auto number : std::exchange(touched_, {})) {
-      if (const auto old = taken_.find(number); old != taken_.end()) gone.push_back(old->second);
-      if (const auto now = candidates_.find(number); now != candidates_.end()) fresh.push_back(now->second);
+      if (const auto old = taken_.find(number); old != taken_.end()) {
+        gone.push_back(old->second);
+      }
+      if (const auto now = candidates_.find(number); now != candidates_.end()) {
+        fresh.push_back(now->second);
+      }
     }
     taken_ = candidates_;
     list_.update(gone, fresh);
@@ -124,7 +134,9 @@ class Edited {
   [[nodiscard]] std::multiset<std::uint32_t> eligible(lb::agent::Traits wanted) const {
     std::multiset<std::uint32_t> numbers;
     for (const auto& [number, candidate] : candidates_) {
-      if (lb::agent::has_all(candidate.traits, wanted)) numbers.insert(number);
+      if (lb::agent::has_all(candidate.traits, wanted)) {
+        numbers.insert(number);
+      }
     }
     return numbers;
   }
@@ -141,20 +153,26 @@ constexpr lb::agent::Traits is_ready = trait::ready | trait::serving;
 
 std::size_t shared(const BackendList& left, const BackendList& right) {
   std::set<const BackendChunk*> known;
-  for (const auto& chunk : left.chunks()) known.insert(chunk.get());
+  for (const auto& chunk : left.chunks()) {
+    known.insert(chunk.get());
+  }
   return static_cast<std::size_t>(
       std::ranges::count_if(right.chunks(), [&](const auto& chunk) { return known.contains(chunk.get()); }));
 }
 
 TEST_CASE("what does not change keeps its chunks") {
   Edited edited;
-  for (std::uint32_t number = 0; number < 20'000; ++number) edited.set(number, is_ready);
+  for (std::uint32_t number = 0; number < 20'000; ++number) {
+    edited.set(number, is_ready);
+  }
   const auto before = edited.take();
   const auto count = before.chunks().size();
   REQUIRE(count > 20'000 / BackendChunk::max_size);
 
   SECTION("reported again as it was") {
-    for (std::uint32_t number = 0; number < 20'000; number += 7) edited.set(number, is_ready);
+    for (std::uint32_t number = 0; number < 20'000; number += 7) {
+      edited.set(number, is_ready);
+    }
     const auto after = edited.take();
     CHECK(shared(before, after) == count);
   }
@@ -174,7 +192,9 @@ TEST_CASE("what does not change keeps its chunks") {
   }
   SECTION("nearly all go: those that stay are in few chunks") {
     for (std::uint32_t number = 0; number < 20'000; ++number) {
-      if (number % 100 != 0) edited.drop(number);
+      if (number % 100 != 0) {
+        edited.drop(number);
+      }
     }
     const auto after = edited.take();
     CHECK(after.size() == 200);
@@ -197,8 +217,9 @@ TEST_CASE("a plan of many chunks is published as its candidates are (SEM-29, SEM
   FakeKernel kernel({.backends = 8192, .slots = 65'536});
   Agent agent(kernel);
   Edited edited;
-  for (std::uint32_t number = 0; number < 3000; ++number)
+  for (std::uint32_t number = 0; number < 3000; ++number) {
     edited.set(static_cast<std::uint32_t>(random() % 5000), is_ready);
+  }
   for (int step = 0; step < 300; ++step) {
     CAPTURE(seed, step);
     for (auto left = random() % (step % 50 == 0 ? 2000 : 10); left > 0; --left) {
@@ -216,7 +237,9 @@ TEST_CASE("a plan of many chunks is published as its candidates are (SEM-29, SEM
         default:
           edited.set(number, is_ready);
       }
-      if (random() % 2 == 0) static_cast<void>(edited.take());
+      if (random() % 2 == 0) {
+        static_cast<void>(edited.take());
+      }
     }
     const auto plan = service("web", 1, {});
     plan->backends = edited.take();

@@ -20,7 +20,9 @@ k8s::Address external(std::size_t number) {
 
 k8s::Service asking(std::size_t addresses, std::size_t ports) {
   auto made = service();
-  for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(external(at));
+  for (std::size_t at = 0; at < addresses; ++at) {
+    made.external_ips.push_back(external(at));
+  }
   made.ports.clear();
   for (std::size_t at = 0; at < ports; ++at) {
     made.ports.push_back(
@@ -31,7 +33,9 @@ k8s::Service asking(std::size_t addresses, std::size_t ports) {
 
 std::size_t frontends(const agent::ServiceSpec& spec) {
   std::size_t count = 0;
-  for (const auto& port : spec.ports) count += port.plan.frontends.size();
+  for (const auto& port : spec.ports) {
+    count += port.plan.frontends.size();
+  }
   return count;
 }
 
@@ -101,7 +105,9 @@ TEST_CASE("several refused addresses of a Service are one message with a number"
 TEST_CASE("source ranges beyond the budget admit no client") {
   auto made = asking(0, 4);
   made.load_balancer_ips = {address("192.0.2.1")};
-  for (std::size_t at = 0; at < 1000; ++at) made.source_ranges.push_back({external(at), 128});
+  for (std::size_t at = 0; at < 1000; ++at) {
+    made.source_ranges.push_back({external(at), 128});
+  }
   agent::PlanOptions options;
   options.max_frontends = 400;
   const auto spec = agent::spec(made, node(), options);

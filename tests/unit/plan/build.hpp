@@ -18,13 +18,17 @@ namespace lb::test {
 
 inline k8s::Address address(std::string_view text) {
   const auto parsed = k8s::Address::parse(text);
-  if (!parsed) throw std::invalid_argument("not an address: " + std::string(text));
+  if (!parsed) {
+    throw std::invalid_argument("not an address: " + std::string(text));
+  }
   return *parsed;
 }
 
 inline k8s::Prefix prefix(std::string_view text) {
   const auto parsed = k8s::Prefix::parse(text);
-  if (!parsed) throw std::invalid_argument("not a range: " + std::string(text));
+  if (!parsed) {
+    throw std::invalid_argument("not a range: " + std::string(text));
+  }
   return *parsed;
 }
 
@@ -41,25 +45,26 @@ inline k8s::Endpoint endpoint(const std::string& text) {
   k8s::Endpoint made;
   made.address = address(word);
   while (words >> word) {
-    if (word == "unready")
+    if (word == "unready") {
       made.ready = false;
-    else if (word == "unserving")
+    } else if (word == "unserving") {
       made.serving = false;
-    else if (word == "terminating")
+    } else if (word == "terminating") {
       made.terminating = true;
-    else if (word.starts_with("node="))
+    } else if (word.starts_with("node=")) {
       made.node_name = after(word, "node=");
-    else if (word.starts_with("zone="))
+    } else if (word.starts_with("zone=")) {
       made.zone = after(word, "zone=");
-    else if (word.starts_with("for-zone="))
+    } else if (word.starts_with("for-zone=")) {
       made.hint_zones.push_back(after(word, "for-zone="));
-    else if (word.starts_with("for-node="))
+    } else if (word.starts_with("for-node=")) {
       made.hint_nodes.push_back(after(word, "for-node="));
-    else if (word.starts_with("label=")) {
+    } else if (word.starts_with("label=")) {
       const auto label = after(word, "label=");
       made.topology.emplace_back(label.substr(0, label.find(':')), label.substr(label.find(':') + 1));
-    } else
+    } else {
       throw std::invalid_argument("unknown word: " + word);
+    }
   }
   return made;
 }
@@ -70,8 +75,12 @@ inline k8s::EndpointSlice slice(const std::string& name, const std::vector<std::
   made.key = {"default", name};
   made.service = "web";
   made.ports = {{"", k8s::Protocol::tcp, 8080}};
-  for (const auto& text : endpoints) made.endpoints.push_back(endpoint(text));
-  if (!made.endpoints.empty()) made.family = made.endpoints.front().address.family();
+  for (const auto& text : endpoints) {
+    made.endpoints.push_back(endpoint(text));
+  }
+  if (!made.endpoints.empty()) {
+    made.family = made.endpoints.front().address.family();
+  }
   return made;
 }
 
@@ -99,7 +108,9 @@ inline std::vector<std::string> planned(const k8s::Service& service,
                                         const agent::PlanOptions& options = {}) {
   std::vector<std::string> all;
   for (const auto& plan : test::whole_plan(service, slices, view, options)) {
-    for (auto& line : test::plan_lines(plan)) all.push_back(std::move(line));
+    for (auto& line : test::plan_lines(plan)) {
+      all.push_back(std::move(line));
+    }
   }
   return all;
 }

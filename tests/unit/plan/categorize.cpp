@@ -133,11 +133,21 @@ const std::vector<Row> own_rows = {
 
 k8s::Service service_of(const Row& row) {
   auto made = service();
-  if (row.service.find("itp") != std::string::npos) made.internal_policy = k8s::TrafficPolicy::local;
-  if (row.service.find("etp") != std::string::npos) made.external_policy = k8s::TrafficPolicy::local;
-  if (row.service.find("port") != std::string::npos) made.ports.front().node_port = 30080;
-  if (row.service.find("vip") != std::string::npos) made.load_balancer_ips = {address("203.0.113.10")};
-  if (row.service.find("ext") != std::string::npos) made.external_ips = {address("203.0.113.7")};
+  if (row.service.find("itp") != std::string::npos) {
+    made.internal_policy = k8s::TrafficPolicy::local;
+  }
+  if (row.service.find("etp") != std::string::npos) {
+    made.external_policy = k8s::TrafficPolicy::local;
+  }
+  if (row.service.find("port") != std::string::npos) {
+    made.ports.front().node_port = 30080;
+  }
+  if (row.service.find("vip") != std::string::npos) {
+    made.load_balancer_ips = {address("203.0.113.10")};
+  }
+  if (row.service.find("ext") != std::string::npos) {
+    made.external_ips = {address("203.0.113.7")};
+  }
   return made;
 }
 
@@ -149,11 +159,17 @@ agent::NodeView node_of(const Row& row) {
 }
 
 std::string members(const agent::PortSpec& spec, const agent::ServicePortPlan& plan, lb_scope scope) {
-  if (!spec.uses.at(scope)) return "-";
+  if (!spec.uses.at(scope)) {
+    return "-";
+  }
   std::string text;
   for (const auto& backend : plan.backends) {
-    if (!(scope == LB_CLUSTER ? backend.in_cluster : backend.in_local)) continue;
-    if (!text.empty()) text += ' ';
+    if (!(scope == LB_CLUSTER ? backend.in_cluster : backend.in_local)) {
+      continue;
+    }
+    if (!text.empty()) {
+      text += ' ';
+    }
     text += std::to_string(backend.address.bytes.back());
   }
   return text;
@@ -175,7 +191,9 @@ void check(const Row& row) {
   CHECK(members(spec, plan, LB_CLUSTER) == row.cluster);
   CHECK(members(spec, plan, LB_LOCAL) == row.local);
   CHECK(candidates.counts().any() == row.any);
-  if (spec.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
+  if (spec.uses[LB_LOCAL]) {
+    CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
+  }
   CHECK(plan.policy.cluster_empty == LB_REJECT);
 }
 

@@ -383,7 +383,9 @@ TEST_CASE("REL-121 the last address of the pods' range, as configured, is no ser
   cluster.upsert(outside);
   cluster.synced();
   std::size_t external = 0;
-  for (const auto& line : record.lines()) external += line.find("ExternalIP") != std::string::npos ? 1 : 0;
+  for (const auto& line : record.lines()) {
+    external += line.find("ExternalIP") != std::string::npos ? 1 : 0;
+  }
   CHECK(external == 1);
 }
 

@@ -40,7 +40,9 @@ class World {
       for (auto plan : test::whole_plan(service, slices_of(name), node_, {})) {
         std::erase_if(plan.frontends,
                       [&](const auto& frontend) { return is_lost(service, plan.key, frontend); });
-        for (auto& line : test::plan_lines(plan)) all[service.key.text()].push_back(std::move(line));
+        for (auto& line : test::plan_lines(plan)) {
+          all[service.key.text()].push_back(std::move(line));
+        }
       }
     }
     return all;
@@ -84,7 +86,9 @@ class World {
   [[nodiscard]] std::vector<k8s::EndpointSlice> slices_of(const std::string& service) const {
     std::vector<k8s::EndpointSlice> found;
     for (const auto& [name, made] : slices_) {
-      if (made.service != service) continue;
+      if (made.service != service) {
+        continue;
+      }
       for (const auto& port : made.ports) {
         auto part = made;
         part.ports = {port};
@@ -101,15 +105,23 @@ class World {
   /// (SEM-4).
   [[nodiscard]] bool is_service(const std::string& service, const k8s::Endpoint& endpoint,
                                 const k8s::EndpointPort& port) const {
-    if (!endpoint.ready && !endpoint.serving) return false;
+    if (!endpoint.ready && !endpoint.serving) {
+      return false;
+    }
     for (const auto& [name, other] : services_) {
       for (const auto& derived : agent::spec(other, node_, {}).ports) {
         for (const auto& frontend : derived.plan.frontends) {
-          if (frontend.address != endpoint.address) continue;
-          if (frontend.kind == LB_CLUSTER_IP) return true;
+          if (frontend.address != endpoint.address) {
+            continue;
+          }
+          if (frontend.kind == LB_CLUSTER_IP) {
+            return true;
+          }
           const bool same = frontend.port == port.port &&
                             static_cast<int>(derived.plan.key.protocol) == static_cast<int>(port.protocol);
-          if (same && name == service && endpoint.node_name.empty()) return true;
+          if (same && name == service && endpoint.node_name.empty()) {
+            return true;
+          }
         }
       }
     }
@@ -131,7 +143,9 @@ class World {
         for (const auto& rival : port.plan.frontends) {
           const bool same = rival.address == frontend.address && rival.port == frontend.port &&
                             port.plan.key.protocol == key.protocol;
-          if (same && rank(other, port.plan.key, rival.kind) < rank(mine, key, frontend.kind)) return true;
+          if (same && rank(other, port.plan.key, rival.kind) < rank(mine, key, frontend.kind)) {
+            return true;
+          }
         }
       }
     }
@@ -155,8 +169,9 @@ std::string only_in(const Lines& some, const Lines& others) {
   for (const auto& [service, lines] : some) {
     const auto other = others.find(service);
     for (const auto& line : lines) {
-      if (other == others.end() || std::ranges::find(other->second, line) == other->second.end())
+      if (other == others.end() || std::ranges::find(other->second, line) == other->second.end()) {
         text += "\n  " + line;
+      }
     }
   }
   return text;
@@ -172,7 +187,9 @@ TEST_CASE("after any sequence of changes the plans are those of a clean start") 
     cluster.synced();
     for (int step = 0; step < 60; ++step) {
       CAPTURE(step);
-      for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
+      for (int burst = step % 3; burst >= 0; --burst) {
+        world.change(cluster);
+      }
       cluster.flush();
       const auto reported = record.lines_by_service();
       const auto wanted = world.oracle();
@@ -197,13 +214,17 @@ TEST_CASE("the same where all is planned by turns of next to no work, and change
     cluster.synced();
     for (int step = 0; step < 60; ++step) {
       CAPTURE(step);
-      for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
+      for (int burst = step % 3; burst >= 0; --burst) {
+        world.change(cluster);
+      }
       cluster.flush();
       for (auto turns = random() % 4; turns > 0 && asked > 0; --turns) {
         asked = 0;
         cluster.take_turn();
       }
-      if (random() % 4 > 0) continue;
+      if (random() % 4 > 0) {
+        continue;
+      }
       for (int turn = 0; asked > 0; ++turn) {
         REQUIRE(turn < 1000);
         asked = 0;

@@ -18,10 +18,16 @@ class Record final : public agent::PlanSink {
     bool some_present = false;
     for (auto& change : changes) {
       some_present = some_present || !change.ports.empty();
-      if (some_present && change.ports.empty()) ++late_deletes;
-      if (is_empty(change)) ++empty_changes;
+      if (some_present && change.ports.empty()) {
+        ++late_deletes;
+      }
+      if (is_empty(change)) {
+        ++empty_changes;
+      }
       services.erase(change.service);
-      if (!change.ports.empty()) services.emplace(change.service, change.ports);
+      if (!change.ports.empty()) {
+        services.emplace(change.service, change.ports);
+      }
     }
     last = std::move(changes);
   }
@@ -30,7 +36,9 @@ class Record final : public agent::PlanSink {
     std::map<std::string, std::vector<std::string>> all;
     for (const auto& [service, ports] : services) {
       for (const auto& port : ports) {
-        for (auto& line : test::plan_lines(*port)) all[service].push_back(std::move(line));
+        for (auto& line : test::plan_lines(*port)) {
+          all[service].push_back(std::move(line));
+        }
       }
     }
     return all;
@@ -38,7 +46,9 @@ class Record final : public agent::PlanSink {
 
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> all;
-    for (auto& [service, lines] : lines_by_service()) all.insert(all.end(), lines.begin(), lines.end());
+    for (auto& [service, lines] : lines_by_service()) {
+      all.insert(all.end(), lines.begin(), lines.end());
+    }
     return all;
   }
 
@@ -51,10 +61,16 @@ class Record final : public agent::PlanSink {
  private:
   [[nodiscard]] bool is_empty(const agent::PlanChange& change) const {
     const auto known = services.find(change.service);
-    if (known == services.end()) return change.ports.empty();
-    if (known->second.size() != change.ports.size()) return false;
+    if (known == services.end()) {
+      return change.ports.empty();
+    }
+    if (known->second.size() != change.ports.size()) {
+      return false;
+    }
     for (std::size_t i = 0; i < change.ports.size(); ++i) {
-      if (!(*known->second[i] == *change.ports[i])) return false;
+      if (!(*known->second[i] == *change.ports[i])) {
+        return false;
+      }
     }
     return true;
   }

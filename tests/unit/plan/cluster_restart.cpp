@@ -50,11 +50,15 @@ class World {
   /// Takes some turns, seldom all that are asked for.
   void work() {
     cluster_->flush();
-    for (auto turns = draw_.below(6); turns > 0 && is_asked_; --turns) take_turn();
+    for (auto turns = draw_.below(6); turns > 0 && is_asked_; --turns) {
+      take_turn();
+    }
   }
 
   void finish() {
-    if (known_ != all_labels) know(all_labels);
+    if (known_ != all_labels) {
+      know(all_labels);
+    }
     cluster_->flush();
     for (int turn = 0; is_asked_; ++turn) {
       REQUIRE(turn < 100'000);
@@ -101,7 +105,9 @@ class World {
       return cluster_->erase_service({"default", name});
     }
     auto made = draw_.service_named(name);
-    if (draw_.below(2) == 0) made.selection = k8s::Selection::consistent;
+    if (draw_.below(2) == 0) {
+      made.selection = k8s::Selection::consistent;
+    }
     if (draw_.below(2) == 0) {
       made.type = k8s::ServiceType::load_balancer;
       made.health_check_node_port = 31000;
@@ -123,7 +129,9 @@ class World {
   }
 
   void change_node() {
-    if (draw_.below(4) == 0) return know(draw_.below(2) == 0 ? all_labels : k8s::LabelKeys{});
+    if (draw_.below(4) == 0) {
+      return know(draw_.below(2) == 0 ? all_labels : k8s::LabelKeys{});
+    }
     if (draw_.below(4) == 0) {
       nodes_.erase("peer");
       return cluster_->erase_node("peer");
@@ -137,7 +145,9 @@ class World {
   void know(const k8s::LabelKeys& keys) {
     known_ = keys;
     cluster_->labels_known(keys);
-    for (const auto& [name, node] : nodes_) cluster_->upsert(node);
+    for (const auto& [name, node] : nodes_) {
+      cluster_->upsert(node);
+    }
   }
 
   void change_addresses() {
@@ -155,9 +165,15 @@ class World {
 
   void tell(agent::Cluster& other) const {
     other.labels_known(known_);
-    for (const auto& [name, service] : services_) other.upsert(service);
-    for (const auto& [name, slice] : slices_) other.upsert(slice);
-    for (const auto& [name, node] : nodes_) other.upsert(node);
+    for (const auto& [name, service] : services_) {
+      other.upsert(service);
+    }
+    for (const auto& [name, slice] : slices_) {
+      other.upsert(slice);
+    }
+    for (const auto& [name, node] : nodes_) {
+      other.upsert(node);
+    }
     other.set_addresses(devices_);
     other.set_api_servers(api_servers_);
   }
@@ -165,7 +181,9 @@ class World {
   static Plans plans_of(const agent::Cluster& cluster) {
     Plans plans;
     for (auto next = cluster.plans_after(""); next; next = cluster.plans_after(next->service)) {
-      for (const auto& port : next->ports) plans[next->service].push_back(*port);
+      for (const auto& port : next->ports) {
+        plans[next->service].push_back(*port);
+      }
     }
     return plans;
   }
@@ -191,13 +209,19 @@ TEST_CASE(
   for (std::uint32_t run = 0; run < 60; ++run) {
     CAPTURE(seed, run);
     World world(seed + run);
-    for (auto before = run % 20; before > 0; --before) world.change();
+    for (auto before = run % 20; before > 0; --before) {
+      world.change();
+    }
     world.sync();
     for (std::uint32_t step = 0; step < 60; ++step) {
       CAPTURE(step);
-      for (auto burst = step % 3; burst > 0; --burst) world.change();
+      for (auto burst = step % 3; burst > 0; --burst) {
+        world.change();
+      }
       world.work();
-      if (step % 7 != 6) continue;
+      if (step % 7 != 6) {
+        continue;
+      }
       world.finish();
       world.check();
     }

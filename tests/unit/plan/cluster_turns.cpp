@@ -55,9 +55,13 @@ class Ahead final : public agent::PlanSink {
     sink_.apply(batch, std::move(changes));
   }
   bool prepare(std::vector<agent::PlanChange>& changes) override {
-    if (!takes) return false;
+    if (!takes) {
+      return false;
+    }
     most = std::max(most, changes.size());
-    for (auto& change : std::exchange(changes, {})) reported[change.service] = std::move(change.ports);
+    for (auto& change : std::exchange(changes, {})) {
+      reported[change.service] = std::move(change.ports);
+    }
     return true;
   }
   bool takes = false;
@@ -71,7 +75,9 @@ class Ahead final : public agent::PlanSink {
 struct Fixture {
   explicit Fixture(Synced when = Synced::now) {
     cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500, .first = 7});
-    if (when == Synced::now) cluster.synced();
+    if (when == Synced::now) {
+      cluster.synced();
+    }
   }
   /// The number of turns until the model requests no more.
   int turns() {
@@ -91,7 +97,9 @@ struct Fixture {
 TEST_CASE("what is small is planned at once, while something large has many turns") {
   Fixture bed;
   bed.cluster.upsert(named("large", 20, "10.96.0.1"));
-  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  for (std::size_t at = 0; at < 5; ++at) {
+    bed.cluster.upsert(large("large", at, 20, 200));
+  }
   bed.cluster.flush();
   CHECK(bed.record.services.empty());
   CHECK(bed.asked == 1);
@@ -110,7 +118,9 @@ TEST_CASE("two large ones share the turns: both are finished at about one time")
   Fixture bed;
   for (const auto* name : {"one", "two"}) {
     bed.cluster.upsert(named(name, 10, name == std::string("one") ? "10.96.0.1" : "10.96.0.2"));
-    for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large(name, at, 10, 200));
+    for (std::size_t at = 0; at < 5; ++at) {
+      bed.cluster.upsert(large(name, at, 10, 200));
+    }
   }
   bed.cluster.flush();
   int first = 0;
@@ -118,15 +128,21 @@ TEST_CASE("two large ones share the turns: both are finished at about one time")
     REQUIRE(turn < 10'000);
     bed.asked = 0;
     bed.cluster.take_turn();
-    if (first == 0 && !bed.record.services.empty()) first = turn;
-    if (bed.record.services.size() == 2) CHECK(turn - first <= 3);
+    if (first == 0 && !bed.record.services.empty()) {
+      first = turn;
+    }
+    if (bed.record.services.size() == 2) {
+      CHECK(turn - first <= 3);
+    }
   }
 }
 
 TEST_CASE("a service that goes while its plan is under way is not waited for") {
   Fixture bed;
   bed.cluster.upsert(named("large", 20, "10.96.0.1"));
-  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  for (std::size_t at = 0; at < 5; ++at) {
+    bed.cluster.upsert(large("large", at, 20, 200));
+  }
   bed.cluster.flush();
   bed.cluster.erase_service({"default", "large"});
   bed.cluster.flush();
@@ -194,7 +210,9 @@ TEST_CASE("of many first plans some are reported ahead in each turn, and the bat
   StartBed bed;
   bed.sink.takes = true;
   bed.cluster.synced();
-  while (bed.sink.reported.empty()) bed.cluster.take_turn();
+  while (bed.sink.reported.empty()) {
+    bed.cluster.take_turn();
+  }
   const auto gone = bed.sink.reported.begin()->first;  // reported in advance, and removed before the batch
   const auto at = static_cast<unsigned>(std::stoul(gone.substr(gone.size() - 2)));
   bed.cluster.erase_service({"default", fmt::format("s{:02}", at)});
@@ -206,7 +224,9 @@ TEST_CASE("of many first plans some are reported ahead in each turn, and the bat
   CHECK(bed.sink.most == 7);
   CHECK(bed.record.services.size() <= 7);
   auto all = bed.sink.reported;
-  for (const auto& change : bed.record.last) all[change.service] = change.ports;
+  for (const auto& change : bed.record.last) {
+    all[change.service] = change.ports;
+  }
   CHECK(all.at(gone).empty());
   CHECK(std::ranges::count_if(all, [](const auto& each) { return !each.second.empty(); }) == 49);
 }
@@ -299,7 +319,9 @@ TEST_CASE("an object that changes while its claims are made gets these, and then
   Fixture bed;
   bed.cluster.upsert(wide("one", "10.96.0.1", 3000));
   bed.cluster.flush();
-  for (int turn = 0; turn < 4; ++turn) bed.cluster.take_turn();
+  for (int turn = 0; turn < 4; ++turn) {
+    bed.cluster.take_turn();
+  }
   CHECK(bed.record.services.empty());
   const bool goes = GENERATE(false, true);
   if (goes) {
@@ -348,7 +370,9 @@ class Restless {
   template <class Holds>
   int turns_until(const Holds& holds) {
     int count = 0;
-    for (; !holds() && count < 100; ++count) take_turn();
+    for (; !holds() && count < 100; ++count) {
+      take_turn();
+    }
     return count;
   }
 
@@ -360,14 +384,18 @@ class Restless {
 TEST_CASE("one that changes without end delays no other's change for more than some turns") {
   Fixture bed;
   Restless restless(bed);
-  for (int turn = 0; turn < 10; ++turn) restless.take_turn();
+  for (int turn = 0; turn < 10; ++turn) {
+    restless.take_turn();
+  }
   const auto reported = [&](const std::string& name) {
     return [&bed, key = "default/" + name] { return bed.record.services.contains(key); };
   };
   bed.cluster.upsert(named("small", 1, "10.96.0.1"));
   CHECK(restless.turns_until(reported("small")) <= 6);
   bed.cluster.upsert(named("large", 20, "10.96.0.2"));
-  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  for (std::size_t at = 0; at < 5; ++at) {
+    bed.cluster.upsert(large("large", at, 20, 200));
+  }
   CHECK(restless.turns_until(reported("large")) <= 80);
   CHECK(restless.turns_until(reported("a-restless")) <= 6);
   bed.cluster.upsert(large("small", 0, 1, 10));
@@ -388,7 +416,9 @@ TEST_CASE("an endpoint whose address becomes a ClusterIP goes, while another cha
   bed.turns();
   const auto backends = [&] { return bed.record.services.at("default/user").front()->backends.size(); };
   REQUIRE(backends() == 10);
-  for (int turn = 0; turn < 10; ++turn) restless.take_turn();
+  for (int turn = 0; turn < 10; ++turn) {
+    restless.take_turn();
+  }
   bed.cluster.upsert(named("taker", 1, "10.0.0.3"));
   CHECK(restless.turns_until([&] { return backends() == 9; }) <= 10);
 }

@@ -43,7 +43,9 @@ std::map<std::string, std::size_t> by_the_rule(
   for (const auto& [rank, ports] : asks) {
     auto mine = std::min(left, tables / 4);
     for (const std::size_t port : ports) {
-      if (port > mine) break;
+      if (port > mine) {
+        break;
+      }
       mine -= port;
       left -= port;
       ++granted[rank.second];
@@ -84,10 +86,14 @@ TEST_CASE(
       const auto name = fmt::format("s{}", random() % 12);
       std::erase_if(asks, [&](const auto& ask) { return ask.first.second == name; });
       Tables ports(random() % 5);
-      for (auto& port : ports) port = 1 + random() % 2;
+      for (auto& port : ports) {
+        port = 1 + random() % 2;
+      }
       const auto created = static_cast<std::int64_t>(random() % 6);
       const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
-      if (!ports.empty()) asks[{age, name}] = ports;
+      if (!ports.empty()) {
+        asks[{age, name}] = ports;
+      }
       const auto changed = budget.ask(name, created, ports);
       auto wanted = by_the_rule(tables, asks);
       for (int each = 0; each < 12; ++each) {
@@ -158,7 +164,9 @@ TEST_CASE(
   CHECK(consistent("two") == 1);
   REQUIRE(reported.size() == 1);
   CHECK(reported.front().starts_with("1 of its 2 service ports choose backends at random"));
-  for (const int age : {3, 4, 5}) add("s" + std::to_string(age), age, 1);
+  for (const int age : {3, 4, 5}) {
+    add("s" + std::to_string(age), age, 1);
+  }
   CHECK(consistent("s5") == 1);
   add("one", 1, 1);
   CHECK(consistent("one") == 1);

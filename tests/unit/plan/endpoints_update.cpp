@@ -54,16 +54,21 @@ class Slices {
     std::vector<Candidate> gone;
     std::vector<Candidate> fresh;
     std::map<std::string, bool> touched;
-    for (auto left = below(3); left < 3; ++left)
+    for (auto left = below(3); left < 3; ++left) {
       touched["s" + std::to_string(below(sizes_.slices))] = below(5) == 0;
+    }
     for (const auto& [name, goes] : touched) {
       auto made = std::make_unique<CompactSlice>(drawn(name));
       if (auto old = slices_.extract(name)) {
-        if (below(4) > 0) made = std::make_unique<CompactSlice>(drawn(name), *old.mapped());
+        if (below(4) > 0) {
+          made = std::make_unique<CompactSlice>(drawn(name), *old.mapped());
+        }
         append(gone, candidates_of(*old.mapped()));
         retired.push_back(std::move(old.mapped()));
       }
-      if (goes) continue;
+      if (goes) {
+        continue;
+      }
       append(fresh, candidates_of(*made));
       slices_.emplace(name, std::move(made));
     }
@@ -72,7 +77,9 @@ class Slices {
 
   [[nodiscard]] CandidateList anew() const {
     std::vector<Candidate> all;
-    for (const auto& [name, slice] : slices_) append(all, candidates_of(*slice));
+    for (const auto& [name, slice] : slices_) {
+      append(all, candidates_of(*slice));
+    }
     CandidateList list;
     list.update({}, all);
     return list;
@@ -84,9 +91,13 @@ class Slices {
   k8s::EndpointSlice drawn(const std::string& name) {
     auto& endpoints = told_[name];
     const auto most = below(2) == 0 ? 3U : sizes_.endpoints;
-    if (below(2) == 0) endpoints.clear();
+    if (below(2) == 0) {
+      endpoints.clear();
+    }
     endpoints.resize(endpoints.size() - below(static_cast<std::uint32_t>(endpoints.size()) + 1) / 4);
-    while (endpoints.size() > sizes_.endpoints) endpoints.pop_back();
+    while (endpoints.size() > sizes_.endpoints) {
+      endpoints.pop_back();
+    }
     for (auto left = below(most); left > 0; --left) {
       const auto place = below(sizes_.addresses);
       auto text = "10.1." + std::to_string(place / 250) + "." + std::to_string(place % 250);

@@ -51,7 +51,9 @@ TEST_CASE("REL-159 --external-ips names addresses that this node holds, its own 
     agent::PlanOptions options;
     if (row.ranges) {
       options.external_ip_ranges.emplace();
-      for (const auto& range : *row.ranges) options.external_ip_ranges->push_back(prefix(range));
+      for (const auto& range : *row.ranges) {
+        options.external_ip_ranges->push_back(prefix(range));
+      }
     }
     auto made = service();
     made.cluster_ips = {address("10.96.0.9"), address("fd00:96::9")};

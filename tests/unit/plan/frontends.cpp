@@ -21,7 +21,9 @@ agent::PortSpec claiming(const std::string& name, const std::string& text, std::
 std::string holder(const agent::Frontends& table, const std::vector<agent::PortSpec>& specs) {
   std::string holders;
   for (const auto& spec : specs) {
-    if (!table.held(spec.plan.key.name, spec.plan).empty()) holders += spec.plan.key.name + ' ';
+    if (!table.held(spec.plan.key.name, spec.plan).empty()) {
+      holders += spec.plan.key.name + ' ';
+    }
   }
   return holders;
 }
@@ -111,7 +113,9 @@ TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's cla
     const bool is_done = table.claim("a", 2, std::vector{spec}, work).has_value();  // with another age
     CHECK(table.use_of({address("10.96.0.1"), 82, LB_TCP}, "b") == agent::Frontends::Use::cluster_ip);
     CHECK(table.take_changed().empty());
-    if (!is_done) continue;
+    if (!is_done) {
+      continue;
+    }
     CHECK(turn == 3);
     break;
   }
@@ -163,8 +167,9 @@ TEST_CASE("another port, protocol or address is no collision") {
                                               claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
                                               claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
   agent::Frontends table;
-  for (const auto& spec : specs)
+  for (const auto& spec : specs) {
     CHECK(claim(table, spec.plan.key.name, 1, std::vector{spec}).touched.empty());
+  }
   CHECK(holder(table, specs) == "a b c d ");
 }
 

@@ -57,11 +57,21 @@ struct Bed {
     for (const auto& [service, ports] : record.services) {
       for (const auto& backend : ports.front()->backends) {
         auto text = backend.address.text();
-        if (backend.locality == LB_SAME_NODE) text += " here";
-        if (backend.locality == LB_SAME_NODE_BY_UPLINK) text += " by-uplink";
-        if (backend.locality == LB_SAME_ZONE) text += " zone";
-        if (backend.in_cluster) text += " cluster";
-        if (backend.in_local) text += " local";
+        if (backend.locality == LB_SAME_NODE) {
+          text += " here";
+        }
+        if (backend.locality == LB_SAME_NODE_BY_UPLINK) {
+          text += " by-uplink";
+        }
+        if (backend.locality == LB_SAME_ZONE) {
+          text += " zone";
+        }
+        if (backend.in_cluster) {
+          text += " cluster";
+        }
+        if (backend.in_local) {
+          text += " local";
+        }
         texts.push_back(text);
       }
     }

@@ -29,9 +29,13 @@ Place random_place(std::mt19937& random, k8s::Family family) {
   };
   Place place{address("0.0.0.0"), static_cast<std::uint16_t>(random() % (random() % 2 == 0 ? 65536 : 100))};
   auto& bytes = place.first.bytes;
-  if (family == k8s::Family::ipv6) bytes[0] = 0xfd;
+  if (family == k8s::Family::ipv6) {
+    bytes[0] = 0xfd;
+  }
   const std::size_t first = family == k8s::Family::ipv6 ? 1 : 12;
-  for (std::size_t i = first; i < bytes.size(); ++i) bytes.at(i) = byte();
+  for (std::size_t i = first; i < bytes.size(); ++i) {
+    bytes.at(i) = byte();
+  }
   return place;
 }
 
@@ -43,7 +47,9 @@ TEST_CASE("order keys compare as the text does (SEM-29)") {
     for (int i = 0; i < 20000; ++i) {
       const auto left = random_place(random, family);
       auto right = random_place(random, family);
-      if (i % 3 == 0) right.first = left.first;
+      if (i % 3 == 0) {
+        right.first = left.first;
+      }
       CAPTURE(text_of(left), text_of(right));
       const bool by_text = text_of(left) < text_of(right);
       REQUIRE((agent::OrderKey(left.first, left.second) < agent::OrderKey(right.first, right.second)) ==
@@ -55,7 +61,9 @@ TEST_CASE("order keys compare as the text does (SEM-29)") {
 std::vector<std::string> backends(const std::vector<k8s::EndpointSlice>& slices) {
   std::vector<std::string> found;
   for (auto& line : planned(service(), slices)) {
-    if (line.starts_with("backend default/web TCP ")) found.push_back(line.substr(24));
+    if (line.starts_with("backend default/web TCP ")) {
+      found.push_back(line.substr(24));
+    }
   }
   return found;
 }

@@ -41,7 +41,9 @@ class Plans {
   void put(const std::string& service, const std::vector<ServicePortPlan>& ports) {
     auto& plans = services_[service];
     plans = {service, {}};
-    for (const auto& each : ports) plans.ports.push_back(std::make_shared<const ServicePortPlan>(each));
+    for (const auto& each : ports) {
+      plans.ports.push_back(std::make_shared<const ServicePortPlan>(each));
+    }
   }
   void erase(const std::string& service) { services_.erase(service); }
   [[nodiscard]] OutsideBackends backends() const {
@@ -95,9 +97,15 @@ TEST_CASE("REL-99: it goes on where a budget ended, and services may go meanwhil
   Texts texts;
   while (!backends.is_at_end()) {
     WorkBudget budget(1);
-    if (const auto next = backends.next(budget)) texts.push_back(next->service);
-    if (texts.size() == 1) plans.erase("a");
-    if (texts.size() == 3) plans.erase("c");
+    if (const auto next = backends.next(budget)) {
+      texts.push_back(next->service);
+    }
+    if (texts.size() == 1) {
+      plans.erase("a");
+    }
+    if (texts.size() == 3) {
+      plans.erase("c");
+    }
   }
   CHECK(texts == Texts{"a", "a", "b", "b"});
 }

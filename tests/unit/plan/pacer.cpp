@@ -49,7 +49,9 @@ ServicePlans plans(const Shape& shape) {
     for (std::size_t at = 0; at < shape.frontends; ++at) {
       plan.frontends.push_back({numbered(198, shape.first + at), 80, LB_LOAD_BALANCER});
     }
-    for (std::size_t at = 0; at < shape.ranges; ++at) plan.source_ranges.push_back({numbered(10, at), 128});
+    for (std::size_t at = 0; at < shape.ranges; ++at) {
+      plan.source_ranges.push_back({numbered(10, at), 128});
+    }
     plan.policy.source_ranges = shape.ranges > 0 ? LB_YES : LB_NO;
     plan.policy.selection = shape.selection;
     std::vector<agent::BackendPlan> backends;
@@ -64,7 +66,9 @@ ServicePlans plans(const Shape& shape) {
 
 /// A plan with frontends and source ranges has all source ranges of the old or of the new plan.
 bool is_safe(const agent::ServicePortPlan& part, const ServicePlans& have, const ServicePlans& want) {
-  if (part.frontends.empty() || part.policy.source_ranges == LB_NO) return true;
+  if (part.frontends.empty() || part.policy.source_ranges == LB_NO) {
+    return true;
+  }
   const auto covers = [&](const ServicePlans& end) {
     return std::ranges::any_of(end, [&](const auto& plan) {
       return plan->key == part.key && plan->policy.source_ranges == LB_YES &&
@@ -97,7 +101,9 @@ TEST_CASE("a large change is made in bounded parts, none of which admits or deni
       const auto next = part_towards(have, want, most);
       // Backends of a removed port are removed in whole chunks, the last of which may exceed the limit.
       CHECK(writes_between(have, next) <= most + agent::BackendChunk::max_size / 2 + 1);
-      for (const auto& port : next) CHECK(is_safe(*port, start, want));
+      for (const auto& port : next) {
+        CHECK(is_safe(*port, start, want));
+      }
       CHECK(std::ranges::is_sorted(next, {}, [](const auto& port) { return port->key; }));
       have = next;
     }
@@ -117,7 +123,9 @@ TEST_CASE("a small change is made at once, and shared chunks cost nothing") {
 /// How many ports of the two plans differ.
 std::size_t differing(const ServicePlans& have, const ServicePlans& want) {
   std::size_t count = 0;
-  for (std::size_t at = 0; at < have.size(); ++at) count += *have[at] == *want[at] ? 0 : 1;
+  for (std::size_t at = 0; at < have.size(); ++at) {
+    count += *have[at] == *want[at] ? 0 : 1;
+  }
   return count;
 }
 
@@ -146,7 +154,9 @@ TEST_CASE("large tables of consistent selection are filled for one port at a tim
 
 std::size_t backends_of(const ServicePlans& ports) {
   std::size_t count = 0;
-  for (const auto& port : ports) count += port->backends.size();
+  for (const auto& port : ports) {
+    count += port->backends.size();
+  }
   return count;
 }
 
@@ -230,7 +240,9 @@ TEST_CASE("backends of a port that comes are written in parts, before anything r
     REQUIRE(parts < 100);
     const auto next = part_towards(have, want, most);
     CHECK(backends_of(next) - backends_of(have) <= 16 * most);
-    if (backends_of(next) < 5000) CHECK(next.front()->frontends.empty());
+    if (backends_of(next) < 5000) {
+      CHECK(next.front()->frontends.empty());
+    }
     have = next;
   }
   CHECK(parts >= 5000 / 16 / static_cast<int>(most));
@@ -240,7 +252,9 @@ using ByAddress = std::map<k8s::Address, agent::BackendPlan>;
 
 ByAddress by_address(const ServicePlans& plans) {
   ByAddress all;
-  for (const auto& backend : plans.front()->backends) all.emplace(backend.address, backend);
+  for (const auto& backend : plans.front()->backends) {
+    all.emplace(backend.address, backend);
+  }
   return all;
 }
 
@@ -315,7 +329,9 @@ TEST_CASE("what was reported ahead is in the first batch, as it was reported las
     pacer.apply(agent::Batch::whole, {change("b/gone", {}), change("c/last", plans({.frontends = 1}))});
     CHECK(record.batches.front() == agent::Batch::whole);
     CHECK(record.services.contains("a/one"));
-    while (pacer.waits()) pacer.take_turn();
+    while (pacer.waits()) {
+      pacer.take_turn();
+    }
     CHECK(record.services.size() == 3);
     CHECK(record.services.at("a/one").front()->frontends.size() == 3);
     CHECK(record.services.at("a/large").front()->frontends.size() == 300);
@@ -357,7 +373,9 @@ TEST_CASE("small changes pass while large ones take turns, and each large one ha
   CHECK(frontends("a/one") == 250);
   CHECK(frontends("a/two") == 150);
   pacer.apply(agent::Batch::changes, {change("a/one", {})});
-  while (pacer.waits()) pacer.take_turn();
+  while (pacer.waits()) {
+    pacer.take_turn();
+  }
   CHECK_FALSE(record.services.contains("a/one"));
 }
 
@@ -404,9 +422,13 @@ TEST_CASE("the plan may change meanwhile: the last one wins") {
                               .ranges = below(2) * below(60),
                               .backends = below(50)});
     reported[service] = ports;
-    if (ports.empty()) reported.erase(service);
+    if (ports.empty()) {
+      reported.erase(service);
+    }
     pacer.apply(agent::Batch::changes, {change(service, ports)});
-    for (auto turns = below(6); turns > 0; --turns) pacer.take_turn();
+    for (auto turns = below(6); turns > 0; --turns) {
+      pacer.take_turn();
+    }
   }
   for (int turn = 0; pacer.waits(); ++turn) {
     REQUIRE(turn < 200);
@@ -417,13 +439,17 @@ TEST_CASE("the plan may change meanwhile: the last one wins") {
 
 std::size_t frontends_of(const ServicePlans& plans) {
   std::size_t count = 0;
-  for (const auto& plan : plans) count += plan->frontends.size();
+  for (const auto& plan : plans) {
+    count += plan->frontends.size();
+  }
   return count;
 }
 
 std::size_t ranges_of(const ServicePlans& plans) {
   std::size_t count = 0;
-  for (const auto& plan : plans) count += plan->source_ranges.size();
+  for (const auto& plan : plans) {
+    count += plan->source_ranges.size();
+  }
   return count;
 }
 
@@ -431,7 +457,9 @@ std::size_t ranges_of(const ServicePlans& plans) {
 std::set<std::pair<k8s::Address, std::uint16_t>> places(const ServicePlans& plans) {
   std::set<std::pair<k8s::Address, std::uint16_t>> all;
   for (const auto& plan : plans) {
-    for (const auto& frontend : plan->frontends) all.emplace(frontend.address, frontend.port);
+    for (const auto& frontend : plan->frontends) {
+      all.emplace(frontend.address, frontend.port);
+    }
   }
   return all;
 }
@@ -470,7 +498,9 @@ TEST_CASE("REL-155 source ranges that all change stay within the limit, and thos
   constexpr std::size_t limit = 100;
   const auto from = plans({.frontends = 1, .ranges = limit});
   auto plan = *from.front();
-  for (std::size_t at = 10; at < limit; ++at) plan.source_ranges[at] = {numbered(11, at), 128};
+  for (std::size_t at = 10; at < limit; ++at) {
+    plan.source_ranges[at] = {numbered(11, at), 128};
+  }
   const ServicePlans want{std::make_shared<const agent::ServicePortPlan>(plan)};
   int turns = 0;
   for (auto have = from; have != want; ++turns) {

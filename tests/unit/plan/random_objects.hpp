@@ -35,16 +35,31 @@ class RandomObjects {
     made.created = below(3);
     made.headless = below(8) == 0;
     made.cluster_ips = {address("10.96.0." + std::to_string(below(3)))};
-    if (below(2) == 0) made.cluster_ips.push_back(address("fd96::1"));
-    if (below(2) == 0) made.load_balancer_ips = {address("192.0.2." + std::to_string(below(2)))};
-    if (below(2) == 0) made.external_ips = {address("192.0.2." + std::to_string(below(3)))};
-    if (below(3) == 0) made.source_ranges = {prefix("192.0.2.1/32"), prefix("198.51.100.0/24")};
-    if (below(3) == 0) made.internal_policy = k8s::TrafficPolicy::local;
-    if (below(2) == 0) made.external_policy = k8s::TrafficPolicy::local;
-    if (below(4) == 0)
+    if (below(2) == 0) {
+      made.cluster_ips.push_back(address("fd96::1"));
+    }
+    if (below(2) == 0) {
+      made.load_balancer_ips = {address("192.0.2." + std::to_string(below(2)))};
+    }
+    if (below(2) == 0) {
+      made.external_ips = {address("192.0.2." + std::to_string(below(3)))};
+    }
+    if (below(3) == 0) {
+      made.source_ranges = {prefix("192.0.2.1/32"), prefix("198.51.100.0/24")};
+    }
+    if (below(3) == 0) {
+      made.internal_policy = k8s::TrafficPolicy::local;
+    }
+    if (below(2) == 0) {
+      made.external_policy = k8s::TrafficPolicy::local;
+    }
+    if (below(4) == 0) {
       made.topology_keys = {"topology.kubernetes.io/region", pick({"*", "kubernetes.io/hostname"})};
+    }
     made.ports = {{"http", k8s::Protocol::tcp, 80, static_cast<std::uint16_t>(30080 * below(2))}};
-    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53, 0});
+    if (below(2) == 0) {
+      made.ports.push_back({"dns", k8s::Protocol::udp, 53, 0});
+    }
     return made;
   }
 
@@ -55,9 +70,13 @@ class RandomObjects {
     made.family = below(3) == 0 ? k8s::Family::ipv6 : k8s::Family::ipv4;
     made.weight = static_cast<std::uint8_t>(below(3));
     made.ports = {{"http", k8s::Protocol::tcp, pick(std::vector<std::uint16_t>{80, 8080, 8081})}};
-    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53});
+    if (below(2) == 0) {
+      made.ports.push_back({"dns", k8s::Protocol::udp, 53});
+    }
     const bool hints = below(2) == 0;
-    for (auto left = below(6); left > 0; --left) made.endpoints.push_back(endpoint_of(made.family, hints));
+    for (auto left = below(6); left > 0; --left) {
+      made.endpoints.push_back(endpoint_of(made.family, hints));
+    }
     return made;
   }
 
@@ -65,7 +84,9 @@ class RandomObjects {
     k8s::Node made;
     made.name = pick({"this", "peer"});
     made.labels = {{"topology.kubernetes.io/region", pick({"north", "south"})}};
-    if (below(3) != 0) made.labels.emplace_back("topology.kubernetes.io/zone", pick({"zone-a", "zone-b"}));
+    if (below(3) != 0) {
+      made.labels.emplace_back("topology.kubernetes.io/zone", pick({"zone-a", "zone-b"}));
+    }
     made.internal_ips = {address("192.0.2." + std::to_string(below(3)))};
     return made;
   }
@@ -79,7 +100,9 @@ class RandomObjects {
     text += pick({"", " node=this", " node=peer"});
     text += pick({"", " zone=zone-a", " zone=zone-b"});
     text += pick({"", " label=topology.kubernetes.io/region:north"});
-    if (hints) text += pick({" for-zone=zone-a", " for-zone=zone-b", " for-zone=zone-a for-node=this"});
+    if (hints) {
+      text += pick({" for-zone=zone-a", " for-zone=zone-b", " for-zone=zone-a for-node=this"});
+    }
     return endpoint(text);
   }
 

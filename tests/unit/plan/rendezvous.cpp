@@ -50,7 +50,9 @@ std::vector<std::uint32_t> table(const std::vector<RendezvousMember>& of, std::u
 
 std::map<std::uint32_t, std::uint32_t> loads(const std::vector<std::uint32_t>& slots) {
   std::map<std::uint32_t, std::uint32_t> counted;
-  for (const auto id : slots) ++counted[id];
+  for (const auto id : slots) {
+    ++counted[id];
+  }
   return counted;
 }
 
@@ -59,7 +61,9 @@ double excess(const std::vector<RendezvousMember>& before, const std::vector<Ren
   const auto old_slots = table(before);
   const auto new_slots = table(after);
   std::uint32_t moved = 0;
-  for (std::uint32_t slot = 0; slot < size; ++slot) moved += old_slots[slot] != new_slots[slot] ? 1 : 0;
+  for (std::uint32_t slot = 0; slot < size; ++slot) {
+    moved += old_slots[slot] != new_slots[slot] ? 1 : 0;
+  }
   const auto gone = static_cast<double>(before.size() - after.size()) / static_cast<double>(before.size());
   return 100.0 * (moved / double{size} - gone);
 }
@@ -75,7 +79,9 @@ TEST_CASE("SEM-50 consistent selection: no backend exceeds its share by more tha
     CAPTURE(count);
     const auto counted = loads(table(members(count)));
     CHECK(counted.size() == count);
-    for (const auto& [id, slots] : counted) CHECK(slots <= size * 1.05 / count + 1);
+    for (const auto& [id, slots] : counted) {
+      CHECK(slots <= size * 1.05 / count + 1);
+    }
   }
 }
 
@@ -99,7 +105,9 @@ TEST_CASE("SEM-50 consistent selection: at most 1 % more moves than the share of
   std::mt19937 random(7);
   for (const std::uint32_t count : {3U, 10U, 30U, 100U, 160U}) {
     for (const std::uint32_t go : {1U, count / 10, count / 3}) {
-      if (go == 0) continue;
+      if (go == 0) {
+        continue;
+      }
       const auto before = members(count);
       auto after = before;
       std::shuffle(after.begin(), after.end(), random);
@@ -115,8 +123,9 @@ TEST_CASE("SEM-50 consistent selection: at most 1 % more moves than the share of
 
 TEST_CASE("consistent selection: a drained member's slots alone move, also where weights differ") {
   auto before = members(20);
-  for (std::size_t at = 0; at < before.size(); ++at)
+  for (std::size_t at = 0; at < before.size(); ++at) {
     before[at].weight = static_cast<std::uint8_t>(1 + at % 3);
+  }
   auto after = before;
   after.erase(after.begin() + 4);
   const auto old_slots = table(before);
@@ -133,12 +142,18 @@ TEST_CASE("consistent selection: ids and order do not matter, ports and addresse
   auto renamed = members(50, 1001);
   std::ranges::reverse(renamed);
   auto mapped = table(renamed);
-  for (auto& id : mapped) id -= 1000;
+  for (auto& id : mapped) {
+    id -= 1000;
+  }
   std::uint32_t differ = 0;
-  for (std::uint32_t slot = 0; slot < size; ++slot) differ += plain[slot] != mapped[slot] ? 1 : 0;
+  for (std::uint32_t slot = 0; slot < size; ++slot) {
+    differ += plain[slot] != mapped[slot] ? 1 : 0;
+  }
   CHECK(differ == 0);
   auto elsewhere = members(50);
-  for (auto& member : elsewhere) member.port = 9090;
+  for (auto& member : elsewhere) {
+    member.port = 9090;
+  }
   CHECK(table(elsewhere) != plain);
 }
 

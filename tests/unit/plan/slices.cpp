@@ -29,9 +29,15 @@ Texts numbered(int net, int count, int unready = never, int terminating = never)
     auto text = "10.0." + std::to_string(net) + "." + std::to_string(i);
     const bool is_unready = i % unready == 0;
     const bool is_terminating = i % terminating == 0;
-    if (is_unready || is_terminating) text += " unready";
-    if (is_unready) text += " unserving";
-    if (is_terminating) text += " terminating";
+    if (is_unready || is_terminating) {
+      text += " unready";
+    }
+    if (is_unready) {
+      text += " unserving";
+    }
+    if (is_terminating) {
+      text += " terminating";
+    }
     endpoints.push_back(text);
   }
   return endpoints;
@@ -60,8 +66,12 @@ std::string text_of(const agent::BackendPlan& backend) {
 std::string text_of(const std::vector<agent::ServicePortPlan>& plans, const std::string& port) {
   std::string text;
   for (const auto& plan : plans) {
-    if (plan.key.name != "default/web:" + port) continue;
-    for (const auto& backend : plan.backends) text += (text.empty() ? "" : " ") + text_of(backend);
+    if (plan.key.name != "default/web:" + port) {
+      continue;
+    }
+    for (const auto& backend : plan.backends) {
+      text += (text.empty() ? "" : " ") + text_of(backend);
+    }
   }
   return text;
 }
@@ -178,10 +188,14 @@ TEST_CASE("slices that went leave nothing (SEM-87)") {
     DYNAMIC_SECTION(row.name) {
       Record record;
       agent::Cluster cluster("this", {}, record, {});
-      for (const auto& slice : row.slices) cluster.upsert(slice);
+      for (const auto& slice : row.slices) {
+        cluster.upsert(slice);
+      }
       cluster.synced();
       CHECK(cluster.counts().endpoints == row.slices.size());
-      for (const auto& slice : row.slices) cluster.erase_slice(slice.key);
+      for (const auto& slice : row.slices) {
+        cluster.erase_slice(slice.key);
+      }
       cluster.flush();
       CHECK(cluster.counts().slices == 0);
       CHECK(cluster.counts().endpoints == 0);

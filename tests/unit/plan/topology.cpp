@@ -15,7 +15,9 @@ std::size_t chosen(const std::vector<std::string>& endpoints, const agent::NodeV
   const std::vector<k8s::EndpointSlice> slices = {slice("one", endpoints)};
   std::size_t count = 0;
   const auto plans = test::whole_plan(web, slices, view, {});
-  for (const auto& backend : plans.front().backends) count += backend.in_cluster ? 1U : 0U;
+  for (const auto& backend : plans.front().backends) {
+    count += backend.in_cluster ? 1U : 0U;
+  }
   return count;
 }
 

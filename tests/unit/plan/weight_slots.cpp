@@ -83,7 +83,9 @@ TEST_CASE("REL-158 the slots of a set, and by how much a share may differ from i
     CHECK(slots.all() == row.all);
     CHECK(unsigned{slots.error_percent()} == row.error_percent);
     std::uint64_t sum = 0;
-    for (const auto& [count, weight] : row.groups) sum += count * slots.of(weight);
+    for (const auto& [count, weight] : row.groups) {
+      sum += count * slots.of(weight);
+    }
     CHECK(sum == slots.all());
   }
 }

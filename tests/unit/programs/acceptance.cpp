@@ -95,7 +95,9 @@ TEST_CASE(
   Kernel kernel{.dislikes = {{"lb_tc_out", {}}}};
   const auto accepted = kernel.accept();
   Names without;
-  for (const auto& attempt : accepted.refusals.at(0).attempts) without.push_back(attempt.without);
+  for (const auto& attempt : accepted.refusals.at(0).attempts) {
+    without.push_back(attempt.without);
+  }
   CHECK(without ==
         Names{"", "tc-fastpath", "skb-sums", "csum-ipv6", "fib-mark", "fib-source", "egress-verdicts",
               "ct-lookup",
@@ -145,7 +147,9 @@ TEST_CASE("REL-131 an agent starts as long as sockets, uplinks or pods' devices 
                                  {{"lb_connect4", "lb_connect6", "lb_tc_out", "lb_pod_out"}, false}};
   for (const auto& row : rows) {
     Kernel kernel;
-    for (const auto& name : row.refused) kernel.dislikes.push_back({name, {}});
+    for (const auto& name : row.refused) {
+      kernel.dislikes.push_back({name, {}});
+    }
     const auto why = nothing_served(programs, kernel.accept());
     CHECK(why.empty() == row.serves);
     if (!row.serves) {

@@ -57,7 +57,9 @@ k8s::EndpointSlice slice(const char* name, k8s::Family family, const std::vector
 
 std::vector<std::string> texts(const std::vector<k8s::ApiServer>& servers) {
   std::vector<std::string> list;
-  for (const auto& server : servers) list.push_back(server.text() + " as " + server.certificate());
+  for (const auto& server : servers) {
+    list.push_back(server.text() + " as " + server.certificate());
+  }
   return list;
 }
 

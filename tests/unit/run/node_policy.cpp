@@ -17,7 +17,9 @@ using Ranges = std::vector<lb::k8s::Prefix>;
 
 Ranges ranges(const std::vector<std::string>& texts) {
   Ranges made;
-  for (const auto& text : texts) made.push_back(prefix(text));
+  for (const auto& text : texts) {
+    made.push_back(prefix(text));
+  }
   return made;
 }
 
@@ -173,9 +175,12 @@ TEST_CASE("reserved ports are bits, and the ephemeral range with them where sour
   };
   const KernelPorts kernel{.ephemeral = {32768, 60999}, .reserved = {{8080, 8080}, {30000, 30063}}};
   const auto bits = reserved_bits({{1024, 29999}}, kernel);
-  for (const unsigned port : {8080U, 30000U, 30063U, 32768U, 60999U}) CHECK(is_set(bits, port));
-  for (const unsigned port : {0U, 8079U, 8081U, 29999U, 30064U, 32767U, 61000U})
+  for (const unsigned port : {8080U, 30000U, 30063U, 32768U, 60999U}) {
+    CHECK(is_set(bits, port));
+  }
+  for (const unsigned port : {0U, 8079U, 8081U, 29999U, 30064U, 32767U, 61000U}) {
     CHECK_FALSE(is_set(bits, port));
+  }
   const auto all = reserved_bits({{1024, 65535}}, kernel);
   CHECK(is_set(all, 8080));
   CHECK_FALSE(is_set(all, 40000));

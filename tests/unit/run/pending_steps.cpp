@@ -55,7 +55,9 @@ TEST_CASE("a step that is marked on the way is taken in the same pass if its tur
   Agenda agenda;
   agenda.pending.mark({Step::ipsec, Step::reports});
   const auto taken = agenda.pass([&](Step step) {
-    if (step == Step::ipsec) agenda.pending.mark({Step::redirected_flows, Step::node});
+    if (step == Step::ipsec) {
+      agenda.pending.mark({Step::redirected_flows, Step::node});
+    }
   });
   CHECK(taken == Steps{Step::ipsec, Step::node, Step::redirected_flows, Step::reports});
   CHECK(agenda.scheduled == 1);
@@ -66,7 +68,9 @@ TEST_CASE("no step is taken while an earlier one is marked") {
   agenda.pending.mark({Step::source});
   const auto first = agenda.pass([&](Step step) {
     // A source that reports at once: the Node's addresses are new, and the first plan is written.
-    if (step == Step::source) agenda.pending.mark({Step::attach, Step::addresses});
+    if (step == Step::source) {
+      agenda.pending.mark({Step::attach, Step::addresses});
+    }
   });
   CHECK(first == Steps{Step::source});
   CHECK(agenda.scheduled == 2);

@@ -147,10 +147,13 @@ std::vector<std::string> oracle(const Objects& objects) {
   Model model(agent.tables);
   const auto decoder = k8s::json_decoder(k8s::Origin::api_server);
   for (const auto& [key, item] : objects.items) {
-    if (!item.shown) continue;
+    if (!item.shown) {
+      continue;
+    }
     auto decoded = decoder->decode(item.json, key.first);
-    if (decoded.object)
+    if (decoded.object) {
       std::visit([&](auto& object) { model.intake.upsert(std::move(object)); }, *decoded.object);
+    }
   }
   model.intake.synced();
   return tables_test::lines(kernel);
@@ -161,10 +164,14 @@ class Simulation {
   explicit Simulation(std::uint32_t seed) : seed_(seed), dice_(seed), server_(dice_), kernel_(room) {}
 
   void run() {
-    for (int change = 0; change < 12; ++change) server_.change_something();
+    for (int change = 0; change < 12; ++change) {
+      server_.change_something();
+    }
     for (int turn = 0; turn < turns; ++turn) {
       survive([this] { live(); });
-      if (!damaged_) REQUIRE_FALSE(tables_test::torn(tables_test::lines(kernel_)));
+      if (!damaged_) {
+        REQUIRE_FALSE(tables_test::torn(tables_test::lines(kernel_)));
+      }
       keep_still_before_the_first_list();
     }
     calm_down();
@@ -177,7 +184,9 @@ class Simulation {
   template <class Action>
   void survive(Action action) {
     try {
-      if (!life_) begin_life();
+      if (!life_) {
+        begin_life();
+      }
       action();
     } catch (const tables_test::Killed&) {
       ++kills_;
@@ -195,25 +204,51 @@ class Simulation {
 
   void live() {
     clock_.pass(Time(dice_.once_in(30) ? 1'000 + dice_.roll(60'000) : dice_.roll(400)));
-    if (dice_.once_in(3)) server_.change_something();
-    if (dice_.once_in(25)) server_.compact();
-    if (dice_.once_in(120)) server_.restore();
-    if (dice_.once_in(30)) server_.set_up(dice_.once_in(2));
-    if (dice_.once_in(20)) kernel_.faults.fail_at = kernel_.faults.writes + static_cast<int>(dice_.roll(30));
-    if (dice_.once_in(20)) kernel_.faults.kill_at = kernel_.faults.writes + static_cast<int>(dice_.roll(60));
-    for (auto moves = dice_.roll(12); moves > 0; --moves) server_.advance_some_connection();
-    if (dice_.once_in(3)) life_->agent.grace.pass();
-    if (dice_.once_in(5)) life_->agent.sweeper.finish();
-    if (dice_.once_in(8)) life_->agent.tables.retry();
-    if (dice_.once_in(12)) meddle();
-    if (dice_.once_in(60)) throw tables_test::Killed();
+    if (dice_.once_in(3)) {
+      server_.change_something();
+    }
+    if (dice_.once_in(25)) {
+      server_.compact();
+    }
+    if (dice_.once_in(120)) {
+      server_.restore();
+    }
+    if (dice_.once_in(30)) {
+      server_.set_up(dice_.once_in(2));
+    }
+    if (dice_.once_in(20)) {
+      kernel_.faults.fail_at = kernel_.faults.writes + static_cast<int>(dice_.roll(30));
+    }
+    if (dice_.once_in(20)) {
+      kernel_.faults.kill_at = kernel_.faults.writes + static_cast<int>(dice_.roll(60));
+    }
+    for (auto moves = dice_.roll(12); moves > 0; --moves) {
+      server_.advance_some_connection();
+    }
+    if (dice_.once_in(3)) {
+      life_->agent.grace.pass();
+    }
+    if (dice_.once_in(5)) {
+      life_->agent.sweeper.finish();
+    }
+    if (dice_.once_in(8)) {
+      life_->agent.tables.retry();
+    }
+    if (dice_.once_in(12)) {
+      meddle();
+    }
+    if (dice_.once_in(60)) {
+      throw tables_test::Killed();
+    }
   }
 
   /// Another program removes, changes or adds an entry, and the agent repairs it (SEM-70): at once, because
   /// packets would see the damage too.
   void meddle() {
     auto& entries = kernel_.frontends.entries;
-    if (!life_->model.writer.wrote || entries.empty()) return;
+    if (!life_->model.writer.wrote || entries.empty()) {
+      return;
+    }
     const auto victim = std::next(entries.begin(), dice_.roll(static_cast<unsigned>(entries.size())));
     auto foreign = victim->second;
     switch (dice_.roll(5)) {
@@ -264,7 +299,9 @@ class Simulation {
 
   /// Checks that no agent changes the maps before it knows the desired state (REL-78).
   void keep_still_before_the_first_list() {
-    if (life_ && !life_->model.writer.wrote) REQUIRE(tables_test::lines(kernel_) == before_);
+    if (life_ && !life_->model.writer.wrote) {
+      REQUIRE(tables_test::lines(kernel_) == before_);
+    }
   }
 
   void calm_down() {
@@ -278,7 +315,9 @@ class Simulation {
         clock_.pass(Time(500));
         server_.deliver_all();
         life_->agent.settle();
-        if (life_->agent.tables.retry_in()) life_->agent.tables.retry();
+        if (life_->agent.tables.retry_in()) {
+          life_->agent.tables.retry();
+        }
       });
     }
     CHECK(tables_test::lines(kernel_) == wanted);
@@ -314,5 +353,7 @@ TEST_CASE(
     simulation.run();
     kills += simulation.kills();
   }
-  if (!is_given) CHECK(kills > static_cast<int>(count));
+  if (!is_given) {
+    CHECK(kills > static_cast<int>(count));
+  }
 }

@@ -51,17 +51,27 @@ std::string outside_address(Dice& dice) {
 
 /// An endpoint's address; sometimes that of a service.
 std::string endpoint_address(Dice& dice) {
-  if (dice.once_in(16)) return outside_address(dice);
-  if (dice.once_in(16)) return fmt::format("10.96.0.{}", 1 + dice.roll(services));
+  if (dice.once_in(16)) {
+    return outside_address(dice);
+  }
+  if (dice.once_in(16)) {
+    return fmt::format("10.96.0.{}", 1 + dice.roll(services));
+  }
   return fmt::format("10.0.1.{}", 1 + dice.roll(40));
 }
 
 std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
 
 Kind kind_of(const std::string& path) {
-  if (path.find("/services") != std::string::npos) return Kind::service;
-  if (path.find("/endpointslices") != std::string::npos) return Kind::slice;
-  if (path.find("/nodes") != std::string::npos) return Kind::node;
+  if (path.find("/services") != std::string::npos) {
+    return Kind::service;
+  }
+  if (path.find("/endpointslices") != std::string::npos) {
+    return Kind::slice;
+  }
+  if (path.find("/nodes") != std::string::npos) {
+    return Kind::node;
+  }
   return Kind::service_cidr;
 }
 
@@ -105,8 +115,12 @@ struct Asked {
  private:
   static std::string text(const std::string& target, const std::string& name) {
     auto at = target.find("&" + name);
-    if (at == std::string::npos) at = target.find("?" + name);
-    if (at == std::string::npos) return {};
+    if (at == std::string::npos) {
+      at = target.find("?" + name);
+    }
+    if (at == std::string::npos) {
+      return {};
+    }
     at += name.size() + 1;
     return target.substr(at, target.find('&', at) - at);
   }
@@ -149,8 +163,12 @@ class Connection final : public k8s::ApiConnection {
     if (!server_.up_ || (server_.faults_ && server_.dice_.once_in(25))) {
       return cut();
     }
-    if (!answered_) return answer();
-    if (server_.faults_ && server_.dice_.once_in(6)) return;  // no data arrives
+    if (!answered_) {
+      return answer();
+    }
+    if (server_.faults_ && server_.dice_.once_in(6)) {
+      return;  // no data arrives
+    }
     write_events();
     deliver(server_.faults_ ? 1 + server_.dice_.roll(400) : std::numeric_limits<std::size_t>::max());
   }
@@ -158,7 +176,9 @@ class Connection final : public k8s::ApiConnection {
  private:
   void answer() {
     answered_ = true;
-    if (server_.faults_ && server_.dice_.once_in(12)) return refuse();
+    if (server_.faults_ && server_.dice_.once_in(12)) {
+      return refuse();
+    }
     const Objects& shown = answer_from();
     unsigned code = 200;
     if (asked_->kind == Kind::service_cidr && !server_.has_cidrs_) {
@@ -186,22 +206,31 @@ class Connection final : public k8s::ApiConnection {
   }
 
   void head(unsigned code) {
-    if (reader_->head({code, "application/json", std::nullopt}) == k8s::ReadControl::stop)
+    if (reader_->head({code, "application/json", std::nullopt}) == k8s::ReadControl::stop) {
       end(k8s::End::stopped);
+    }
   }
 
   /// Another server of the same cluster may have older data.
   const Objects& answer_from() {
-    if (!server_.faults_ || server_.past_.empty() || !server_.dice_.once_in(10)) return server_.objects_;
+    if (!server_.faults_ || server_.past_.empty() || !server_.dice_.once_in(10)) {
+      return server_.objects_;
+    }
     return server_.past_.at(server_.dice_.roll(static_cast<unsigned>(server_.past_.size())));
   }
 
   unsigned begin_watch() {
-    if (asked_->version > server_.objects_.version) return 504;
+    if (asked_->version > server_.objects_.version) {
+      return 504;
+    }
     position_ = asked_->version;
-    if (position_ >= server_.compacted_) return 200;
+    if (position_ >= server_.compacted_) {
+      return 200;
+    }
     // The API reports this in one of two places.
-    if (server_.dice_.once_in(2)) return 410;
+    if (server_.dice_.once_in(2)) {
+      return 410;
+    }
     written_ = event_text("ERROR", status_text(410, "Expired"));
     ends_ = true;
     return 200;
@@ -210,13 +239,17 @@ class Connection final : public k8s::ApiConnection {
   unsigned begin_streaming_list(const Objects& shown) {
     if (server_.faults_ && server_.dice_.once_in(5)) {
       // As a server with an old etcd, or one that does not know the option.
-      if (server_.dice_.once_in(2)) return 422;
+      if (server_.dice_.once_in(2)) {
+        return 422;
+      }
       written_ = event_text("ERROR", status_text(500, "InternalError"));
       ends_ = true;
       return 200;
     }
     for (const auto& [key, item] : shown.items) {
-      if (asked_->selects(key.first, key.second) && item.shown) written_ += event_text("ADDED", item.json);
+      if (asked_->selects(key.first, key.second) && item.shown) {
+        written_ += event_text("ADDED", item.json);
+      }
     }
     written_ += bookmark_text(shown.version, true);
     position_ = shown.version;
@@ -239,7 +272,9 @@ class Connection final : public k8s::ApiConnection {
     }
     std::vector<std::string> items;
     for (const auto& [key, item] : shown.items) {
-      if (asked_->selects(key.first, key.second) && item.shown) items.push_back(item.json);
+      if (asked_->selects(key.first, key.second) && item.shown) {
+        items.push_back(item.json);
+      }
     }
     const auto last =
         asked_->limit ? std::min<std::size_t>(items.size(), first + *asked_->limit) : items.size();
@@ -254,26 +289,37 @@ class Connection final : public k8s::ApiConnection {
   }
 
   void write_events() {
-    if (ends_ || !asked_->watch) return;
+    if (ends_ || !asked_->watch) {
+      return;
+    }
     if (position_ < server_.compacted_) {  // the client was too slow
       written_ += event_text("ERROR", status_text(410, "Expired"));
       ends_ = true;
       return;
     }
     for (const auto& event : server_.history_) {
-      if (event.version > position_ && asked_->selects(event.kind, event.name))
+      if (event.version > position_ && asked_->selects(event.kind, event.name)) {
         written_ += event_text(event.type, event.json);
+      }
     }
     position_ = std::max(position_, server_.objects_.version);
-    if (server_.dice_.once_in(4)) written_ += bookmark_text(position_, false);
-    if (server_.faults_ && server_.dice_.once_in(20)) ends_ = true;
+    if (server_.dice_.once_in(4)) {
+      written_ += bookmark_text(position_, false);
+    }
+    if (server_.faults_ && server_.dice_.once_in(20)) {
+      ends_ = true;
+    }
   }
 
   void deliver(std::size_t max_bytes) {
     const auto piece = written_.substr(0, max_bytes);
     written_.erase(0, piece.size());
-    if (!piece.empty() && reader_->body(piece) == k8s::ReadControl::stop) return end(k8s::End::stopped);
-    if (ends_ && written_.empty()) end(k8s::End::complete);
+    if (!piece.empty() && reader_->body(piece) == k8s::ReadControl::stop) {
+      return end(k8s::End::stopped);
+    }
+    if (ends_ && written_.empty()) {
+      end(k8s::End::complete);
+    }
   }
 
   void end(k8s::End how) {
@@ -294,15 +340,21 @@ class Connection final : public k8s::ApiConnection {
 std::unique_ptr<k8s::ApiConnection> Server::connection() { return std::make_unique<Connection>(*this); }
 
 void Server::advance_some_connection() {
-  if (connections_.empty()) return;
+  if (connections_.empty()) {
+    return;
+  }
   auto* connection = connections_.at(dice_.roll(static_cast<unsigned>(connections_.size())));
-  if (connection->busy()) connection->advance();
+  if (connection->busy()) {
+    connection->advance();
+  }
 }
 
 void Server::deliver_all() {
   for (int turn = 0; turn < 4; ++turn) {
     for (std::size_t at = 0; at < connections_.size(); ++at) {
-      if (connections_[at]->busy()) connections_[at]->advance();
+      if (connections_[at]->busy()) {
+        connections_[at]->advance();
+      }
     }
   }
 }
@@ -314,14 +366,18 @@ void Server::compact() {
 }
 
 void Server::restore() {
-  if (past_.empty()) return;
+  if (past_.empty()) {
+    return;
+  }
   objects_ = past_.at(dice_.roll(static_cast<unsigned>(past_.size())));
   std::erase_if(past_, [this](const auto& past) { return past.version > objects_.version; });
   std::erase_if(history_, [this](const auto& event) { return event.version > objects_.version; });
   compacted_ = objects_.version;
   frozen_ = true;
   for (auto* connection : std::vector(connections_)) {
-    if (connection->busy()) connection->cut();
+    if (connection->busy()) {
+      connection->cut();
+    }
   }
 }
 
@@ -347,7 +403,9 @@ void Server::put(Kind kind, const std::string& name, bool shown,
 
 void Server::erase(Kind kind, const std::string& name) {
   const auto found = objects_.items.find({kind, name});
-  if (found == objects_.items.end()) return;
+  if (found == objects_.items.end()) {
+    return;
+  }
   ++objects_.version;
   // A deletion has its own version.
   auto gone = found->second.json;
@@ -358,17 +416,23 @@ void Server::erase(Kind kind, const std::string& name) {
 }
 
 void Server::change_something() {
-  if (frozen_) return;
+  if (frozen_) {
+    return;
+  }
   if (dice_.once_in(3)) {
     past_.push_back(objects_);
-    if (past_.size() > pasts_kept) past_.erase(past_.begin());
+    if (past_.size() > pasts_kept) {
+      past_.erase(past_.begin());
+    }
   }
   switch (dice_.roll(8)) {
     case 0:
     case 1:
       return change_service();
     case 2:
-      if (has_cidrs_ && dice_.once_in(4)) return change_service_cidr();
+      if (has_cidrs_ && dice_.once_in(4)) {
+        return change_service_cidr();
+      }
       return dice_.once_in(2) ? change_own_node() : change_peer();
     default:
       return change_slice();
@@ -378,7 +442,9 @@ void Server::change_something() {
 void Server::change_service() {
   const auto number = dice_.roll(services);
   const auto name = fmt::format("s{}", number);
-  if (dice_.once_in(4)) return erase(Kind::service, name);
+  if (dice_.once_in(4)) {
+    return erase(Kind::service, name);
+  }
   const bool node_port = dice_.once_in(2);
   const bool local = dice_.once_in(3);
   const bool sticky = dice_.once_in(4);
@@ -408,7 +474,9 @@ void Server::change_service() {
 
 void Server::change_slice() {
   const auto name = fmt::format("e{}", dice_.roll(slices));
-  if (dice_.once_in(6)) return erase(Kind::slice, name);
+  if (dice_.once_in(6)) {
+    return erase(Kind::slice, name);
+  }
   const auto service = fmt::format("s{}", dice_.roll(services));
   const bool headless = dice_.once_in(12);
   std::vector<std::string> endpoints;
@@ -432,7 +500,9 @@ void Server::change_slice() {
 void Server::change_own_node() {
   const auto zone = dice_.roll(3);
   auto labels = node_labels(dice_);
-  if (zone != 2) labels += fmt::format(R"(,"topology.kubernetes.io/zone":"z{}")", zone);
+  if (zone != 2) {
+    labels += fmt::format(R"(,"topology.kubernetes.io/zone":"z{}")", zone);
+  }
   put(Kind::node, "n", true, [&](std::uint64_t version) {
     return fmt::format(
         R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"n","resourceVersion":"{}","labels":{{{}}}}},"status":{{"addresses":[{{"type":"InternalIP","address":"10.0.0.1"}}]}}}})",
@@ -442,7 +512,9 @@ void Server::change_own_node() {
 
 void Server::change_peer() {
   const auto name = fmt::format("m{}", dice_.roll(peers));
-  if (dice_.once_in(4)) return erase(Kind::node, name);
+  if (dice_.once_in(4)) {
+    return erase(Kind::node, name);
+  }
   const auto labels = node_labels(dice_);
   put(Kind::node, name, true, [&](std::uint64_t version) {
     return fmt::format(
@@ -453,7 +525,9 @@ void Server::change_peer() {
 
 void Server::change_service_cidr() {
   const auto name = fmt::format("c{}", dice_.roll(cidrs));
-  if (dice_.once_in(3)) return erase(Kind::service_cidr, name);
+  if (dice_.once_in(3)) {
+    return erase(Kind::service_cidr, name);
+  }
   const auto range = fmt::format("10.{}.0.0/16", 96 + dice_.roll(4));
   put(Kind::service_cidr, name, true, [&](std::uint64_t version) {
     return fmt::format(

@@ -67,9 +67,10 @@ TEST_CASE("REL-133 manifests, state and secret that every user may write") {
     options.manifests = tree.given.string();
     const auto found = writable_by_all(options);
     REQUIRE(found.size() == (weak.empty() ? 0U : 1U));
-    if (!weak.empty())
+    if (!weak.empty()) {
       CHECK(found[0].find("may write to " + (weak == "." ? tree.root : tree.root / weak).string() + ",") !=
             std::string::npos);
+    }
   }
   for (const auto* ending : {"/", "/.", "/../given"}) {
     const Tree tree;

@@ -169,8 +169,9 @@ TEST_CASE(
   const auto endpoints = [](FakeKernel& kernel, std::uint32_t number) {
     std::vector<int> lasts;
     const auto set = kernel.services.load(number).cluster;
-    for (std::uint32_t at = 0; at < set.count; ++at)
+    for (std::uint32_t at = 0; at < set.count; ++at) {
       lasts.push_back(kernel.backends.load(kernel.slots.load(set.first + at)).address[15]);
+    }
     return lasts;
   };
   CHECK(endpoints(one, 1).size() == 1021);

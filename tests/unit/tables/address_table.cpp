@@ -19,7 +19,9 @@ struct Fixture {
   /// The kind of each address, by the address's last byte.
   [[nodiscard]] std::map<int, lb_address_kind> kinds() const {
     std::map<int, lb_address_kind> found;
-    for (const auto& [bytes, entry] : entries.entries) found[entry.first.address[15]] = entry.second.kind;
+    for (const auto& [bytes, entry] : entries.entries) {
+      found[entry.first.address[15]] = entry.second.kind;
+    }
     return found;
   }
 
@@ -116,7 +118,9 @@ TEST_CASE("REL-155 in a full table addresses that go make room for those that co
 
 TEST_CASE("REL-156 the last addresses are for the node's own, whatever services claim") {
   Fixture fixture(32);  // two of them
-  for (std::uint8_t last = 1; last <= 40; ++last) fixture.table.count(frontend(last), LB_EXTERNAL_IP, 1);
+  for (std::uint8_t last = 1; last <= 40; ++last) {
+    fixture.table.count(frontend(last), LB_EXTERNAL_IP, 1);
+  }
   CHECK(fixture.table.write_touched() == boost::system::errc::no_space_on_device);
   CHECK(fixture.table.size() == 30);
   fixture.table.set_node({own(101), own(102)});
@@ -124,7 +128,9 @@ TEST_CASE("REL-156 the last addresses are for the node's own, whatever services 
   CHECK(fixture.kinds().at(101) == LB_NODE_ADDRESS);
   CHECK(fixture.kinds().at(102) == LB_NODE_ADDRESS);
   CHECK(fixture.table.size() == 32);
-  for (std::uint8_t last = 1; last <= 40; ++last) fixture.table.count(frontend(last), LB_EXTERNAL_IP, -1);
+  for (std::uint8_t last = 1; last <= 40; ++last) {
+    fixture.table.count(frontend(last), LB_EXTERNAL_IP, -1);
+  }
   CHECK_FALSE(fixture.table.write_touched());
   CHECK(fixture.table.size() == 2);
 }

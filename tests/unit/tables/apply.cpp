@@ -89,7 +89,9 @@ TEST_CASE(
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
   agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2}))});
   const bool has_flows = GENERATE(true, false);
-  if (has_flows) agent.sweeper.named.add(3, 1);
+  if (has_flows) {
+    agent.sweeper.named.add(3, 1);
+  }
   agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 3, 7}))});
   agent.settle();
   CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2});

@@ -38,7 +38,9 @@ struct Faults {
 
   error_code next() {
     const int number = writes++;
-    if (number == kill_at) throw Killed();
+    if (number == kill_at) {
+      throw Killed();
+    }
     return number == fail_at || fail_all ? error : error_code{};
   }
 };
@@ -50,14 +52,19 @@ class FakeTable final : public maps::Table<Key, Value> {
 
   [[nodiscard]] maps::result<Value> get(const Key& key) const override {
     const auto found = entries.find(bytes(key));
-    if (found == entries.end()) return make_error_code(boost::system::errc::no_such_file_or_directory);
+    if (found == entries.end()) {
+      return make_error_code(boost::system::errc::no_such_file_or_directory);
+    }
     return found->second.second;
   }
   [[nodiscard]] error_code put(const Key& key, const Value& value, maps::Put /*mode*/) override {
-    if (auto error = faults_.next()) return error;
+    if (auto error = faults_.next()) {
+      return error;
+    }
     const bool known = entries.contains(bytes(key));
-    if (!known && entries.size() >= limit_)
+    if (!known && entries.size() >= limit_) {
       return make_error_code(boost::system::errc::argument_list_too_long);
+    }
     entries.insert_or_assign(bytes(key), std::pair(key, value));
     return {};
   }
@@ -66,13 +73,17 @@ class FakeTable final : public maps::Table<Key, Value> {
     entries.insert_or_assign(bytes(key), std::pair(key, value));
   }
   [[nodiscard]] error_code erase(const Key& key) override {
-    if (auto error = faults_.next()) return error;
+    if (auto error = faults_.next()) {
+      return error;
+    }
     entries.erase(bytes(key));
     return {};
   }
   [[nodiscard]] error_code for_each(
       const std::function<void(const Key&, const Value&)>& visit) const override {
-    for (const auto& [ignored, entry] : std::map(entries)) visit(entry.first, entry.second);
+    for (const auto& [ignored, entry] : std::map(entries)) {
+      visit(entry.first, entry.second);
+    }
     return {};
   }
   [[nodiscard]] std::uint32_t limit() const noexcept override { return limit_; }
@@ -121,7 +132,9 @@ class ManualGrace final : public maps::GracePeriod {
  public:
   void after(std::function<void()> done) override { waiting.push_back(std::move(done)); }
   void pass() {
-    for (auto& done : std::exchange(waiting, {})) done();
+    for (auto& done : std::exchange(waiting, {})) {
+      done();
+    }
   }
   std::vector<std::function<void()>> waiting;
 };
@@ -134,7 +147,9 @@ class ManualSweeper final : public maps::Sweeper {
     waiting = std::move(done);
   }
   void finish() {
-    if (auto done = std::exchange(waiting, nullptr)) done(named);
+    if (auto done = std::exchange(waiting, nullptr)) {
+      done(named);
+    }
   }
   maps::Named named;
   int count = 0;
@@ -152,7 +167,9 @@ struct Agent {
   void settle() {
     constexpr int many = 20;
     for (int round = 0; !grace.waiting.empty() || sweeper.waiting; ++round) {
-      if (round == many) throw std::runtime_error("grace periods and sweeps do not come to an end");
+      if (round == many) {
+        throw std::runtime_error("grace periods and sweeps do not come to an end");
+      }
       grace.pass();
       sweeper.finish();
     }
@@ -187,10 +204,13 @@ using Backends = std::vector<agent::BackendPlan>;
 inline Plan service(const std::string& name, std::uint8_t frontend, const std::vector<std::uint8_t>& lasts) {
   auto plan = std::make_shared<agent::ServicePortPlan>();
   plan->key.name = "default/" + name;
-  if (frontend != 0)
+  if (frontend != 0) {
     plan->frontends.push_back({.address = address(0, frontend), .port = 80, .kind = LB_CLUSTER_IP});
+  }
   Backends backends;
-  for (const std::uint8_t last : lasts) backends.push_back(backend(last));
+  for (const std::uint8_t last : lasts) {
+    backends.push_back(backend(last));
+  }
   plan->backends = backends;
   return plan;
 }
@@ -240,7 +260,9 @@ inline std::vector<std::string> lines(const maps::Store& store) {
     result.push_back(test::frontend_line(key, value, name_of(value.service)) + (is_right ? "" : "!"));
   };
   const auto add_service = [&](std::uint32_t number, const lb_name& name) {
-    if (name.retired == LB_YES) return;
+    if (name.retired == LB_YES) {
+      return;
+    }
     const lb_service found = store.services.load(number);
     result.push_back(test::service_line(name, found) + " cluster:" + set_text(number, found.cluster) +
                      " local:" + set_text(number, found.local));
@@ -254,9 +276,12 @@ inline std::vector<std::string> lines(const maps::Store& store) {
                                  value.service == key.service ? "" : "!", maps::address_text(key.address),
                                  key.prefix - 32));
   };
-  if (store.ranges.for_each(add_range)) result.emplace_back("!unread");
-  if (store.frontends.for_each(add_frontend) || store.names.for_each(add_service))
+  if (store.ranges.for_each(add_range)) {
     result.emplace_back("!unread");
+  }
+  if (store.frontends.for_each(add_frontend) || store.names.for_each(add_service)) {
+    result.emplace_back("!unread");
+  }
   std::ranges::sort(result);
   return result;
 }
@@ -285,7 +310,9 @@ struct Used {
 
 inline Used used(const maps::Store& store, const agent::Tables& tables) {
   Used result{.names = 0, .backends = 0, .slots = tables.fills()[3].used};
-  if (store.names.for_each([&](std::uint32_t, const lb_name&) { ++result.names; })) result.names = 0;
+  if (store.names.for_each([&](std::uint32_t, const lb_name&) { ++result.names; })) {
+    result.names = 0;
+  }
   for (std::uint32_t id = 1; id < store.backends.size(); ++id) {
     result.backends += store.backends.load(id).service != 0 ? 1 : 0;
   }

@@ -92,8 +92,9 @@ TEST_CASE("a frontend that was taken is not taken back, and comes back when the 
   Fixture fixture;
   const auto web = at(address(0, 1), 80);
   const auto owner = [&] { return fixture.table.entries().at(web).service; };
-  for (const std::uint32_t service : {1U, 2U, 3U, 1U, 2U})
+  for (const std::uint32_t service : {1U, 2U, 3U, 1U, 2U}) {
     CHECK_FALSE(fixture.table.put(web, points_to(service)));
+  }
   CHECK(owner() == 3);
   SECTION("to the last that had it") {
     CHECK_FALSE(fixture.table.remove(web, 3));

@@ -26,7 +26,9 @@ Sizes sizes_of(const FakeKernel& kernel) {
 
 Plan numbered(const std::string& name, std::uint8_t frontend, std::uint8_t count) {
   std::vector<std::uint8_t> lasts;
-  for (std::uint8_t last = 0; last < count; ++last) lasts.push_back(last);
+  for (std::uint8_t last = 0; last < count; ++last) {
+    lasts.push_back(last);
+  }
   return service(name, frontend, lasts);
 }
 
@@ -45,7 +47,9 @@ void check(const Case& row) {
   agent.settle();
   CHECK_FALSE(agent.tables.larger());
   std::vector<lb::agent::PlanChange> changes;
-  for (const auto& plan : row.plans) changes.push_back(change(plan));
+  for (const auto& plan : row.plans) {
+    changes.push_back(change(plan));
+  }
   agent.tables.apply(Batch::changes, changes);
   agent.settle();
   agent.tables.retry();

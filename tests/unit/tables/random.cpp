@@ -43,12 +43,24 @@ class Simulation {
     agent_.tables.apply(Batch::whole, {});
     for (int step = 0; step < steps; ++step) {
       change_something();
-      if (roll(2) == 0) hold_reader();
-      if (roll(3) == 0) finish_readers();
-      if (roll(4) == 0) agent_.sweeper.finish();
-      if (roll(8) == 0) refer_to_backend();
-      if (roll(16) == 0) agent_.tables.retry();
-      if (roll(32) == 0) settle();
+      if (roll(2) == 0) {
+        hold_reader();
+      }
+      if (roll(3) == 0) {
+        finish_readers();
+      }
+      if (roll(4) == 0) {
+        agent_.sweeper.finish();
+      }
+      if (roll(8) == 0) {
+        refer_to_backend();
+      }
+      if (roll(16) == 0) {
+        agent_.tables.retry();
+      }
+      if (roll(32) == 0) {
+        settle();
+      }
     }
     settle();
     agent_.sweeper.named = {};
@@ -72,7 +84,9 @@ class Simulation {
     bool failed = false;
     for (const auto& [name, plan] : plans_) {
       failed = failed || agent_.tables.failed(plan->key.name);
-      if (agent_.tables.failed(plan->key.name)) continue;
+      if (agent_.tables.failed(plan->key.name)) {
+        continue;
+      }
       INFO(name);
       CHECK(std::ranges::includes(written, clean_lines({change(plan)})));
     }
@@ -82,7 +96,9 @@ class Simulation {
 
   /// Flows refer to a random backend, and to few others.
   void refer_to_backend() {
-    if (roll(4) == 0) agent_.sweeper.named = {};
+    if (roll(4) == 0) {
+      agent_.sweeper.named = {};
+    }
     const auto id = 1 + roll(kernel_.backends.size() - 1);
     if (const auto number = kernel_.backends.load(id).service; number != 0) {
       agent_.sweeper.named.add(id, number);
@@ -103,7 +119,9 @@ class Simulation {
     }
     plans_[name] = service(name, frontend, {lasts.begin(), lasts.end()});
     for (HeldReader& reader : readers_) {
-      if (reader.service == name) reader.allowed.insert(lasts.begin(), lasts.end());
+      if (reader.service == name) {
+        reader.allowed.insert(lasts.begin(), lasts.end());
+      }
     }
     agent_.tables.apply(Batch::changes, {change(plans_[name])});
     REQUIRE_FALSE(torn(lines(kernel_)));
@@ -112,7 +130,9 @@ class Simulation {
   /// Starts a delayed reader. A plan that did not fit yet may be pending, so the previous plan's endpoints
   /// are allowed, too.
   void hold_reader() {
-    if (kernel_.frontends.entries.empty()) return;
+    if (kernel_.frontends.entries.empty()) {
+      return;
+    }
     auto entry = kernel_.frontends.entries.begin();
     std::advance(entry, roll(static_cast<unsigned>(kernel_.frontends.entries.size())));
     const std::uint32_t number = entry->second.second.service;
@@ -130,7 +150,9 @@ class Simulation {
     std::set<std::uint8_t> lasts;
     for (std::uint32_t at = 0; at < set.count; ++at) {
       const lb_backend found = kernel_.backends.load(kernel_.slots.load(set.first + at));
-      if (found.service == number) lasts.insert(found.address[15]);
+      if (found.service == number) {
+        lasts.insert(found.address[15]);
+      }
     }
     return lasts;
   }
@@ -151,7 +173,9 @@ class Simulation {
   }
 
   void finish(const HeldReader& reader) {
-    if (reader.set.count == 0) return;
+    if (reader.set.count == 0) {
+      return;
+    }
     const std::uint32_t id = kernel_.slots.load(reader.set.first + roll(reader.set.count));
     const lb_backend found = kernel_.backends.load(id);
     REQUIRE(found.service == reader.number);
@@ -161,7 +185,9 @@ class Simulation {
 
   std::vector<PlanChange> whole() const {
     std::vector<PlanChange> all;
-    for (const auto& [name, plan] : plans_) all.push_back(change(plan));
+    for (const auto& [name, plan] : plans_) {
+      all.push_back(change(plan));
+    }
     return all;
   }
 

@@ -79,7 +79,9 @@ TEST_CASE("a list is written as a whole, and changes neither services nor lists 
   Fixture fixture;
   Ranges have;
   CHECK_FALSE(fixture.table.add(have, range_keys({host(1)}, web)));
-  for (const auto& key : range_keys({host(7)}, LB_XFRM_RANGES)) fixture.entries.insert(key, {LB_XFRM_RANGES});
+  for (const auto& key : range_keys({host(7)}, LB_XFRM_RANGES)) {
+    fixture.entries.insert(key, {LB_XFRM_RANGES});
+  }
   REQUIRE_FALSE(fixture.table.load());
   CHECK(fixture.table.set_list(LB_POD_RANGES, {host(4), host(5)}));
   CHECK_FALSE(fixture.table.set_list(LB_POD_RANGES, {host(4), host(5)}));
@@ -96,7 +98,9 @@ TEST_CASE("REL-156 the last ranges are for the node's lists, whatever services a
   Fixture fixture(32);  // two of them
   Ranges have;
   Prefixes many;
-  for (std::uint8_t last = 1; last <= 40; ++last) many.push_back(host(last));
+  for (std::uint8_t last = 1; last <= 40; ++last) {
+    many.push_back(host(last));
+  }
   CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
   CHECK(have.size() == 30);
   CHECK_FALSE(fixture.table.has_room());
@@ -119,12 +123,15 @@ TEST_CASE("REL-156 the last ranges are for the node's lists, whatever services a
 
 TEST_CASE("REL-156 an earlier agent's lists count for the reserve, too") {
   Fixture fixture(32);
-  for (const auto& key : range_keys({host(1), host(2)}, LB_POD_RANGES))
+  for (const auto& key : range_keys({host(1), host(2)}, LB_POD_RANGES)) {
     fixture.entries.insert(key, {LB_POD_RANGES});
+  }
   REQUIRE_FALSE(fixture.table.load());
   Ranges have;
   Prefixes many;
-  for (std::uint8_t last = 1; last <= 40; ++last) many.push_back(host(last));
+  for (std::uint8_t last = 1; last <= 40; ++last) {
+    many.push_back(host(last));
+  }
   CHECK(fixture.table.add(have, range_keys(many, web)) == boost::system::errc::no_space_on_device);
   CHECK(have.size() == 30);
 }

@@ -13,7 +13,9 @@ namespace {
 Plan restricted(const std::string& name, std::uint8_t frontend, std::uint8_t first, std::uint8_t last) {
   const auto plan = service(name, frontend, {1});
   plan->policy.source_ranges = LB_YES;
-  for (std::uint8_t at = first; at <= last; ++at) plan->source_ranges.push_back({address(5, at), 128});
+  for (std::uint8_t at = first; at <= last; ++at) {
+    plan->source_ranges.push_back({address(5, at), 128});
+  }
   return plan;
 }
 
@@ -27,7 +29,9 @@ TEST_CASE("SEM-81 a set that does not fit gives back what the other one took") {
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2}))});
   const auto plan = service("web", 1, {1, 2, 3, 4, 5});
   edit_backends(plan, [](auto& backends) {
-    for (auto& backend : backends) backend.in_local = true;
+    for (auto& backend : backends) {
+      backend.in_local = true;
+    }
   });
   agent.tables.apply(Batch::changes, {change(plan)});
   agent.settle();
@@ -104,7 +108,9 @@ TEST_CASE("REL-157 a service that keeps its backends for lack of room obeys its 
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
   auto plan = restricted("web", 1, 101, 102);
   Backends many;
-  for (std::uint8_t last = 1; last <= 9; ++last) many.push_back(backend(last));
+  for (std::uint8_t last = 1; last <= 9; ++last) {
+    many.push_back(backend(last));
+  }
   plan->backends = many;
   agent.tables.apply(Batch::changes, {change(plan)});
   agent.settle();

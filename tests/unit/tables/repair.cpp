@@ -96,7 +96,9 @@ Plan consistent_service(const std::vector<std::uint8_t>& lasts) {
   std::iota(backends.begin(), backends.end(), std::uint8_t{1});
   const auto plan = service("web", 0, backends);
   plan->policy.selection = LB_CONSISTENT;
-  for (const auto last : lasts) plan->frontends.push_back({address(0, last), 80, LB_EXTERNAL_IP});
+  for (const auto last : lasts) {
+    plan->frontends.push_back({address(0, last), 80, LB_EXTERNAL_IP});
+  }
   return plan;
 }
 

@@ -15,7 +15,9 @@ namespace {
 
 std::vector<std::string> names(const std::vector<lb::agent::PlanChange>& changes) {
   std::vector<std::string> names;
-  for (const auto& change : changes) names.push_back(change.service);
+  for (const auto& change : changes) {
+    names.push_back(change.service);
+  }
   return names;
 }
 
@@ -55,7 +57,9 @@ TEST_CASE("the pause doubles with each retry up to a bound, and is short again a
   CHECK(queue.pause().count() == 100);
   queue.note_retry();
   CHECK(queue.pause().count() == 200);
-  for (int retry = 0; retry < 50; ++retry) queue.note_retry();
+  for (int retry = 0; retry < 50; ++retry) {
+    queue.note_retry();
+  }
   CHECK(queue.pause().count() == 25'600);
   queue.note_room();
   CHECK(queue.pause().count() == 800);

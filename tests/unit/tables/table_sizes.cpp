@@ -51,7 +51,9 @@ TEST_CASE("a table counts as too small only if it is so at a retry") {
 TEST_CASE("a larger table has room for all that waits, and is a power of two") {
   Fixture fixture({.backends = 100});
   std::vector<std::uint8_t> lasts(200);
-  for (std::uint8_t last = 0; last < 200; ++last) lasts[last] = last;
+  for (std::uint8_t last = 0; last < 200; ++last) {
+    lasts[last] = last;
+  }
   const auto waiting = waiting_for(service("web", 1, lasts));
   fixture.sizes.note_retry();
   fixture.sizes.note_full(&Sizes::backends);

@@ -148,8 +148,12 @@ TEST_CASE("REL-87: no token in the clear, and nothing in the clear to another ma
 TEST_CASE("k8s client: each request is reported once, by its answer's status or as one without") {
   ClientLab lab;
   Server server(lab.context, {}, [](const Asked& asked) {
-    if (asked.target == "/cut") return Reply{{"HTTP/1.1 200 O"}, After::close};
-    if (asked.target.starts_with("/watched")) return Reply{{stream_head()}, After::silence};
+    if (asked.target == "/cut") {
+      return Reply{{"HTTP/1.1 200 O"}, After::close};
+    }
+    if (asked.target.starts_with("/watched")) {
+      return Reply{{stream_head()}, After::silence};
+    }
     return Reply{{answer(asked.target == "/absent" ? 404 : 200, "hello")}};
   });
   lab.open(access_to({url(server)}));

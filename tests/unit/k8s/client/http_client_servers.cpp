@@ -90,7 +90,9 @@ TEST_CASE("REL-162: a server is found by its last address when its name leads el
     lab.timeouts.resolve = 1s;
     const LookupResult truth{{*Address::parse("127.0.0.1")}, ""};
     lab.lookup = [&](const std::string&) {
-      if (!covered) return truth;
+      if (!covered) {
+        return truth;
+      }
       std::this_thread::sleep_for(row.delay);
       return row.result;
     };

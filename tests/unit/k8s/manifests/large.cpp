@@ -93,17 +93,23 @@ struct Watched {
 /// In a process of its own, which may have no inotify instance: returns 0 if a source follows changes
 /// nevertheless.
 int follow_without_inotify(const Manifests& manifests) {
-  if (::unshare(CLONE_NEWUSER) != 0) return 3;
+  if (::unshare(CLONE_NEWUSER) != 0) {
+    return 3;
+  }
   std::ofstream limit("/proc/sys/user/max_inotify_instances");
   limit << "0" << std::endl;
-  if (!limit) return 4;
+  if (!limit) {
+    return 4;
+  }
   Watched watched(manifests);
   const auto complaints = watched.sink.take_complaints();
   const bool told = std::ranges::any_of(complaints, [](const auto& each) {
     return each.find("cannot be watched") != std::string::npos &&
            each.find("scanned every 2 s") != std::string::npos;
   });
-  if (!told) return 5;
+  if (!told) {
+    return 5;
+  }
   manifests.write("later.yaml", service_yaml("later", "10.0.0.2"));
   return watched.changes() == 1 ? 0 : 6;
 }
@@ -130,7 +136,9 @@ int follow_without_threads(const Manifests& manifests) {
     watched.context.run_one_for(50ms);
     complaints = watched.sink.take_complaints();
   }
-  if (complaints.size() != 1 || complaints[0].find("no thread can be started") == std::string::npos) return 4;
+  if (complaints.size() != 1 || complaints[0].find("no thread can be started") == std::string::npos) {
+    return 4;
+  }
   fs::remove(manifests.path / "large.yaml");
   manifests.write("small.yaml", service_yaml("small", "10.0.0.2"));
   return watched.changes() == 1 ? 0 : 5;
@@ -138,7 +146,9 @@ int follow_without_threads(const Manifests& manifests) {
 
 int code_of_child(const std::function<int()>& child) {
   const auto process = ::fork();
-  if (process == 0) ::_exit(child());
+  if (process == 0) {
+    ::_exit(child());
+  }
   int status = 0;
   REQUIRE(::waitpid(process, &status, 0) == process);
   REQUIRE(WIFEXITED(status));
@@ -193,7 +203,9 @@ TEST_CASE("REL-136 40,000 services in one file come, change and go in turns") {
   manifests.write("all.json", text(82));
   manifests.write("small.yaml", service_yaml("small", "10.0.0.1"));
   auto changes = watched.changes();
-  while (changes < count + 1) changes += watched.changes();
+  while (changes < count + 1) {
+    changes += watched.changes();
+  }
   CHECK(changes == count + 1);
   fs::remove(manifests.path / "all.json");
   expect_turns("go", count);
@@ -202,11 +214,15 @@ TEST_CASE("REL-136 40,000 services in one file come, change and go in turns") {
 TEST_CASE("REL-136 a source that ends while a large file is read leaves it") {
   const Manifests manifests;
   std::string keys;
-  for (int number = 0; number < 200'000; ++number) keys += fmt::format("? {{k: {}}}\n: v\n", number);
+  for (int number = 0; number < 200'000; ++number) {
+    keys += fmt::format("? {{k: {}}}\n: v\n", number);
+  }
   Watched watched(manifests);
   manifests.write("keys.yaml", keys);
   const auto until = std::chrono::steady_clock::now() + 300ms;
-  while (std::chrono::steady_clock::now() < until) watched.context.run_one_for(10ms);
+  while (std::chrono::steady_clock::now() < until) {
+    watched.context.run_one_for(10ms);
+  }
 }
 
 TEST_CASE("REL-136 without inotify the directory is scanned, and the log says so") {
@@ -227,11 +243,15 @@ TEST_CASE("REL-136 10,000 files come and go in turns") {
   const Manifests manifests;
   Watched watched(manifests);
   const auto all = [&](const auto& each) {
-    for (std::size_t number = 0; number < count; ++number) each(fmt::format("f{}.yaml", number), number);
+    for (std::size_t number = 0; number < count; ++number) {
+      each(fmt::format("f{}.yaml", number), number);
+    }
   };
   const auto changes = [&] {
     std::size_t sum = 0;
-    while (sum < count) sum += watched.changes();
+    while (sum < count) {
+      sum += watched.changes();
+    }
     return sum;
   };
   all([&](const std::string& file, std::size_t number) {

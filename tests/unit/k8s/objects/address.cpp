@@ -134,7 +134,9 @@ TEST_CASE("REL-121 an IPv4 subnet's broadcast address is its last one") {
     CAPTURE(row.subnet);
     const auto broadcast = broadcast_of(Prefix::parse(row.subnet).value());
     REQUIRE(broadcast.has_value() == (row.broadcast != nullptr));
-    if (broadcast) CHECK(broadcast->text() == row.broadcast);
+    if (broadcast) {
+      CHECK(broadcast->text() == row.broadcast);
+    }
   }
   Prefix unmasked{Address::parse("192.0.2.130").value(), 96 + 26};  // as a device's address has it
   CHECK(broadcast_of(unmasked) == Address::parse("192.0.2.191"));
@@ -202,12 +204,16 @@ TEST_CASE("k8s address: colons and digits in any order are what the C library ta
   constexpr std::string_view letters = "01f:::::";
   for (int round = 0; round < 200'000; ++round) {
     std::string text(random() % 24, ' ');
-    for (auto& letter : text) letter = letters[random() % letters.size()];
+    for (auto& letter : text) {
+      letter = letters[random() % letters.size()];
+    }
     CAPTURE(text);
     std::array<std::uint8_t, 16> bytes{};
     const bool is_one = inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
     const auto address = Address::parse(text);
     REQUIRE(address.has_value() == is_one);
-    if (is_one) REQUIRE(address->bytes == bytes);
+    if (is_one) {
+      REQUIRE(address->bytes == bytes);
+    }
   }
 }

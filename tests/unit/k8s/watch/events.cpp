@@ -159,8 +159,12 @@ TEST_CASE("SEM-77: an Event about a Service whose UID is unknown has none") {
 
 TEST_CASE("SEM-58: a thousand events wait for no server, and are not kept") {
   Lab lab;
-  for (int i = 0; i < 1000; ++i) lab.tell(fmt::format("web-{}", i));
-  for (std::size_t i = 0; i <= EventPoster::max_waiting; ++i) lab.answer(201);
+  for (int i = 0; i < 1000; ++i) {
+    lab.tell(fmt::format("web-{}", i));
+  }
+  for (std::size_t i = 0; i <= EventPoster::max_waiting; ++i) {
+    lab.answer(201);
+  }
   CHECK(lab.requests.size() == EventPoster::max_waiting + 1);
   CHECK(lab.reader == nullptr);
 }

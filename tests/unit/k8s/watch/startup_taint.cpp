@@ -102,7 +102,9 @@ TEST_CASE("SEM-63: a missing right is named, and asked for less and less often")
   for (int i = 0; i < 10; ++i) {
     lab.answer(200, tainted);
     lab.answer(403);
-    if (i == 9) CHECK(lab.rings_at == lab.now + StartupTaint::max_pause);
+    if (i == 9) {
+      CHECK(lab.rings_at == lab.now + StartupTaint::max_pause);
+    }
     lab.wait();
   }
   REQUIRE(lab.failures.size() == 1);
