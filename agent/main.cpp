@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sluice: parses the command line, runs the command, and prints an error message if it cannot start.
 #include <fmt/format.h>
 #include <unistd.h>

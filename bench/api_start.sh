@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures an agent's start with the objects of a real API server: the time until everything is programmed, compared with
 # curl's time for the same lists, and the agent's memory then.
 # usage: bench/api_start.sh [SERVICES SLICES SIZE]   SERVICES services of SLICES slices with SIZE endpoints each; default:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects repeatedly and records which endpoint answers: see bench/ask.hpp.
 #include "bench/ask.hpp"
 

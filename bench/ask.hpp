@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of bench_connect that make one connection after the other and record which endpoint answers.
 // Described in bench/connect.cpp, the only user.
 #pragma once

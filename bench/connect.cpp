@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small connection generator: the duration of a connection, and connections per second. The server is
 // bench/serve.cpp, whose answer names the endpoint that was reached.
 //

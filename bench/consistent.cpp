@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Consistent selection: the cost of a table, its evenness, and how many slots move beyond those of removed
 // members.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by both ends of a measured connection: IPv4 addresses, errors as exceptions, and the clock. For
 // bench/connect.cpp, bench/ask.cpp and bench/serve.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expiry: the cost of a walk over many flows, and how long its longest step blocks the agent. Run as root.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What EndpointSlices cost the API server when a service changes, simulated by the controller's published
 // rules: the number of objects written, and the bytes sent to all watchers. Prints tables; needs no
 // privileges.

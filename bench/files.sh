@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures how soon a changed file in a directory takes effect: from its rename until `sluice backends` shows the change. This
 # includes the command's own time, which is also shown separately. Exit code 3: it took more than 100 ms at least once.
 # usage: bench/files.sh [CHANGES]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the floor programs and runs them by BPF_PROG_TEST_RUN.
 #include "bench/floor.hpp"
 

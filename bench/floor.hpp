@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loaded floor programs of floor.bpf.c, with one flow that sends a packet back and forth.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets of established flows at full rate, and how many of them arrive. The sender is the kernel's test run
 // with live frames, or a UDP socket; the receiver is a program at the last device, so that no receiving
 // socket is the bottleneck. Flow n has the source address 10.64.0.0 + n, port 5000, with both senders.

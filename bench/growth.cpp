@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a packet costs when there are many flows, and when there are many services, in nanoseconds by
 // BPF_PROG_TEST_RUN. (Many endpoints: bench/programs.cpp.) Run as root, with the machine idle.
 //

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures how often an idle agent wakes up: voluntary context switches of all its threads per second, in three rounds of ten
 # seconds. Exit code 3: more than two per second.
 # usage: bench/idle.sh [SECONDS]   the length of a round

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fills the maps for two mirrored services, and opens their flows by handshakes.
 #include "bench/mirror.hpp"
 

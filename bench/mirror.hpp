@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two services that mirror each other: the backend of one is the frontend of the other. So a program
 // recognizes a packet that it has rewritten, and a test run can repeat on one buffer. For bench/programs.cpp
 // and bench/paths.cpp.

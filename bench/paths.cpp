@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For each path: the services, the packet that takes it, and the outcome that proves it.
 #include "bench/paths.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths through the packet programs, each as packets that a test run can repeat. For bench/programs.cpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planning: the time from a changed slice to the plan, for one service with 100,000 endpoints, and the memory
 // of the model. Makes no kernel calls.
 #include <fmt/format.h>

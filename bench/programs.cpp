@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of a packet in the programs, in nanoseconds by BPF_PROG_TEST_RUN, compared with the floor
 // programs: the most frequent packets with 10 to 1,000,000 slots, all other paths with some. Run as root,
 // with the machine idle.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Publishing: the time from a plan to the switch to its extent, for one service with many backends, in real
 // kernel maps. Run as root.
 #include <fmt/format.h>

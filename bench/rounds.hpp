@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the packet benchmarks measure: on one CPU, in rounds of batches.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of a benchmark: cells of a Markdown table for people, and for bench/lib/report.py the same
 // figures as records, one JSON object per line, in the file that BENCH_RECORDS names (none if it is unset).
 #pragma once

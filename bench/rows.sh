@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The counterpart of bench/rows.hpp for the scripts of bench/. Sourced, not run.
 # shellcheck shell=bash
 

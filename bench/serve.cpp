@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The servers for bench/connect.cpp: one process answers for all addresses that are routed to it.
 //
 // usage: bench_serve answer PORT

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the system calls of all processes in a cgroup, at the cost of one comparison for every system call
 // of the machine: unlike a tracer, cheap enough to be on while times are measured. The program and its maps
 // are pinned, so that it counts from before a process starts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the measuring tools' command lines: selects a command by its name, and prints an error as one
 // message. For bench/connect.cpp, bench/frames.cpp, bench/serve.cpp and bench/syscalls.cpp.
 #pragma once

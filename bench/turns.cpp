@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The effect of the worst objects that an API server accepts on the agent's event loop: the longest step, and
 // how long a change of a small service waits meanwhile. Model, pacer and tables, with real kernel maps. Run
 // as root.

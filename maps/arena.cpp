@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // First fit over an ordered map of free ranges; a stack of released numbers.
 #include "maps/arena.hpp"
 

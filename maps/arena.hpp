@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tracks free slots and numbers. Pure bookkeeping: agent/tables/id_reclaimer.hpp decides when something may
 // be reused, and only then returns it here.
 #pragma once

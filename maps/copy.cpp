@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies entries from map to map without interpreting them.
 #include "maps/copy.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies the contents of one map to another of the same shape.
 #pragma once
 

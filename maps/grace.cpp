@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The helper thread and its map.
 #include "maps/grace.hpp"
 

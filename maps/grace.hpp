@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grace periods: after one, no program still uses values that it had read before. The kernel's wait takes 8
 // to 9 ms, so a helper thread does it, which touches nothing else.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hashes of the agent's containers. Nothing that the agent does may depend on the order of a hash container:
 // tests shuffle that order with the seed.
 #pragma once

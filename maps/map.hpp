@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Typed views of the hash maps behind a file descriptor: get, put, erase, for_each. Errors are errno values
 // of boost::system::generic_category: ENOENT, EEXIST, E2BIG (full), ENOMEM, EBUSY, EPERM; see bpf(2).
 #pragma once

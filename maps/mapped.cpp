@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapping and unmapping of the arrays' memory.
 #include "maps/mapped.hpp"
 

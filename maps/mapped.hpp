@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any time, so everything
 // is written here in such words; one release store publishes earlier writes. On arm64 that needs ordering on
 // both sides: here the release, and in the programs an address that depends on the published word (an index,

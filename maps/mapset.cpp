@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens pins by name and describes errors.
 #include "maps/mapset.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All pinned maps of one Sluice, opened by name; for the agent and for the commands of operators.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A copy of a kernel hash's contents, so that only differences are written. No policy, no retries.
 #pragma once
 

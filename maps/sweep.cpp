@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk over the tables, one bounded step per turn.
 #include "maps/sweep.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the backend ids and service numbers to which the flow tables still refer, in bounded steps: an id may
 // get another meaning only if nothing refers to it. Deletes nothing.
 #pragma once

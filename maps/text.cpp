@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats values of map entries.
 #include "maps/text.hpp"
 

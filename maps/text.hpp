@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats values of map entries (maps/abi/abi.h) for the commands and logs: a fixed word for each value, and
 // addresses.
 #pragma once

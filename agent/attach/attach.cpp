@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attaches programs that restore replies before programs that create flows, and XDP last, because it needs tc
 // as a fallback.
 #include "agent/attach/attach.hpp"

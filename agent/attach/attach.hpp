@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attaches the loaded programs to their hooks and keeps them attached, by comparing the wanted hooks with the
 // attached ones. attach() can be called again at any time; if nothing has changed it makes no attach call.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes the pinned links before the maps, so that no program runs whose maps are being removed.
 #include "agent/attach/detach.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detaches all programs and removes the pins.
 #pragma once
 

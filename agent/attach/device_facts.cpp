@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries XDP features by the generic netlink family "netdev".
 #include "agent/attach/device_facts.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The XDP features of a device's driver, and whether another XDP program is attached to it.
 #pragma once
 

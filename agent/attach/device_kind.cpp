@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ioctls for each device, which need no privileges.
 #include "agent/attach/device_kind.hpp"
 

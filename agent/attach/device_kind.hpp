@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kind of a network device, and its consequences: whether the device is served at all, and whether --xdp
 // auto uses it. The rules are pure; device_kind() asks the kernel.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the entries by the name of their variable: an earlier version's memory may have another layout.
 #include "agent/attach/frame_addresses.hpp"
 

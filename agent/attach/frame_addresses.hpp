@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the link-layer address of each device that XDP serves (maps/abi/frame_address.h) into the memory of
 // every program that may run there. A program that an earlier agent attached, and that this one keeps, has
 // its own memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/attach/hook_id.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identifies a hook of this node, and formats it for messages.
 #pragma once
 

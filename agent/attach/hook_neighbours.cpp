@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists TCX programs first and clsact filters after them, in the order in which the kernel runs them.
 #include "agent/attach/hook_neighbours.hpp"
 

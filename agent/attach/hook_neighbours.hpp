@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs of other software at the same hooks, which run before or after ours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats the results of attaching.
 #include "agent/attach/hooks.hpp"
 

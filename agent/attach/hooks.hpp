@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hooks to attach, and the result of attaching: types that the files of agent/attach share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Renames pins within one BPF file system, and reads the one field that every layout has at the same offset.
 #include "agent/attach/layout_migration.hpp"
 

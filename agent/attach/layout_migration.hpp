@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes over the pins of a Sluice with another map layout below the same directory (REL-41): its secret at
 // once, its hooks once there is a plan, each by one update in place. Its maps cannot be read; they are
 // removed when no program uses them any more.

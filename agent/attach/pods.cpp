@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hooks of pods' devices.
 #include "agent/attach/pods.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the host ends of pods' devices, and attaches programs to them. There may be hundreds that change
 // often, so only devices that are new, removed or detached are touched.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One function for each subject; a subject that another one needs comes before it.
 #include "agent/attach/prerequisites.hpp"
 

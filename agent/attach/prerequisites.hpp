@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prerequisites of an agent on its machine, for its start and for `sluice check`, so that the two cannot
 // disagree. Checking changes nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One ioctl and one file of sysfs a device.
 #include "agent/attach/skipped_xdp.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices whose driver takes an XDP program and runs it for no frame.
 #pragma once
 

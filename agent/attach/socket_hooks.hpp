@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The socket hooks, and the program for each.
 #pragma once
 

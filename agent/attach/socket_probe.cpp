@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates sockets in another cgroup, and writes marks into their storage, which the programs clear.
 #include "agent/attach/socket_probe.hpp"
 

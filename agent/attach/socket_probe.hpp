@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verifies that the socket programs run, by calls on test sockets in the served cgroup (REL-70). Attachment
 // proves nothing: the cgroup may be removed, or not the one that contains the processes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timer, the thread, and its way back to the agent's thread.
 #include "agent/attach/stale_udp_socket_closer.hpp"
 

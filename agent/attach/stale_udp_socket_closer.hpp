@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs rounds that end connected UDP sockets whose backend no longer serves, each in a thread of its own: a
 // round takes as long as there are sockets (SEM-46, REL-161).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes over storage. sock_diag names the files of what is found; what nobody could connect again is ended,
 // in each namespace by sock_diag, then by the iterator over its sockets.
 #include "agent/attach/stale_udp_sockets.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects UDP sockets again whose backend no longer serves, in every network namespace of this machine, and
 // ends those with which that does not work (SEM-46, REL-71, REL-161).
 #pragma once

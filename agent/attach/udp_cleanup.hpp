@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The methods by which connected UDP sockets leave a backend that is removed, on this kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the counters in the program's memory with their previous values.
 #include "agent/attach/xdp_drop_watch.hpp"
 

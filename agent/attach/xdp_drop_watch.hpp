@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects devices that drop every frame that XDP redirects to them (REL-20): a veth whose peer does not poll
 // (NAPI), a card without queues for it. The kernel reports such drops only by tracepoints.
 #pragma once

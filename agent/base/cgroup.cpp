@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directories, mounts and file system types.
 #include "agent/base/cgroup.hpp"
 

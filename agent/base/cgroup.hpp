@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directories that BPF objects need: the pin directory on a bpf file system, and the cgroup whose
 // processes are served. Checked and created at start; every failure is a StartError.
 #pragma once

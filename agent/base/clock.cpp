@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Derives the programs' clock from the kernel's monotonic clock.
 #include "agent/base/clock.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of the programs (lb_clock of bpf/packet/stats.h), as computed by the agent and the commands.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limit, by setrlimit(2).
 #include "agent/base/descriptors.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // File descriptors: the process's limit, and who may use how many of them.
 #pragma once
 

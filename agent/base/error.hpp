@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's only exception: it cannot start. Thrown during start-up only and caught in main.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which bytes and characters are escaped.
 #include "agent/base/escape.hpp"
 

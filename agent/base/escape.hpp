@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escapes untrusted text for a log line, for a table on a terminal, or for JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records findings and names their severity.
 #include "agent/base/findings.hpp"
 

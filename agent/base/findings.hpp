@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The results of checking a machine: one line for each feature that the agent needs or can use. Pure.
 #pragma once
 

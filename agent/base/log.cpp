@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of a log line, and the choice of complaints to log.
 #include "agent/base/log.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log: spdlog on standard error, as text or one JSON object a line; each complaint is logged once, and at
 // a limited rate.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes from the kernel's own layout (hashtab.c, arraymap.c), limits from both versions of the memory cgroup.
 #include "agent/base/memory.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that full maps need, and the limit of the agent's memory cgroup: the kernel charges maps to it
 // and would kill the agent (REL-62).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/base/oom_score.hpp"
 
 #include <spdlog/spdlog.h>

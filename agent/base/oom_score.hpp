@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The OOM score adjustment of this process (proc_pid_oom_score_adj(5)).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads files of /proc and securityfs.
 #include "agent/base/privileges.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The privileges of this process, and why the kernel refuses bpf() to it.
 #pragma once
 

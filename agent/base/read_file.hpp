@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads small files of the kernel and of operators.
 #pragma once
 

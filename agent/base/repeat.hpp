@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repeats an action, with a pause before each call.
 #pragma once
 

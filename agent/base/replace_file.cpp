@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a draft beside the file, which takes its place by rename(2).
 #include "agent/base/replace_file.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces a file atomically: a reader sees the old text or the new one, never a part.
 #pragma once
 

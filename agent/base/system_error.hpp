@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // errno values as error codes.
 #pragma once
 

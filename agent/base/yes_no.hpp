@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Booleans in the form of the maps.
 #pragma once
 

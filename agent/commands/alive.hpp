@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice alive`: a container's probe for cases in which another process may hold the health port; also for
 // monitoring, as a file that node_exporter's textfile collector reads even while no agent responds.
 #pragma once

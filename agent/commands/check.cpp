@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice check`: whether an agent would start here.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans our side from the source that the options name, because operators run this before Sluice is installed
 // on the node. A change reaches the two sides at different times, so only a lasting difference is reported.
 #include "agent/commands/check_against.hpp"

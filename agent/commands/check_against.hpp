@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice check --against kube-proxy`: whether an agent would serve the same as this node's kube-proxy.
 #pragma once
 

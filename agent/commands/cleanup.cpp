@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists, removes, and lists again: whatever is still listed was not removed.
 #include "agent/commands/cleanup.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice cleanup`: removes leftovers of Sluice or kube-proxy from this node.
 #pragma once
 

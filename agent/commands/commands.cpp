@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens the pins, reads the data of the command, and formats it.
 #include "agent/commands/commands.hpp"
 

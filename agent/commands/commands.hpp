@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The read-only commands for operators, with or without a running agent; all but `check` read the pinned
 // maps.
 #pragma once

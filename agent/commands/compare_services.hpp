@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares kube-proxy's frontends with ours, one by one. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Switches the programs by the node page, then checks the flows until none needs Sluice.
 #include "agent/commands/drain.hpp"
 

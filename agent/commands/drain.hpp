@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice drain`: returns this node's services to kube-proxy without ending any connection (REL-84).
 #pragma once
 

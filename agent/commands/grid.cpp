@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats rows in columns: computes widths first, then the lines.
 #include "agent/commands/grid.hpp"
 

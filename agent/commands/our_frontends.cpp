@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans and maps differ only in their types: both have frontends, a policy and two sets.
 #include "agent/commands/our_frontends.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frontends that Sluice serves, or would serve, in the types for comparison with kube-proxy's rules.
 // Pure.
 #pragma once

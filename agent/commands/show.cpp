@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Services, backends and flows as tables and as JSON.
 #include "agent/commands/show.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats the output of the commands, from values of view.hpp and snapshot.hpp. Pure.
 #pragma once
 

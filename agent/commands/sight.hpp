@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a command may look at what it is to report: without the rights, nothing seems to be there.
 #pragma once
 

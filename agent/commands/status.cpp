@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice status`: which agent serves, the fill of the tables, the counters of outcomes.
 #include <fmt/chrono.h>
 #include <fmt/format.h>

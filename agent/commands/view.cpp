@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts map entries to services, backends and flows.
 #include "agent/commands/view.hpp"
 

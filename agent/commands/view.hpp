@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of the pinned maps in readable form: services with their frontends and backends, flows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reattaches detached hooks, and reports programs that run before ours.
 #include "agent/datapath/attachment_reconciler.hpp"
 

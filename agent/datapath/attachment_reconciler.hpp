@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the hooks attached to the existing devices, checks that they run, and reports other programs at the
 // same hooks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks up the routes to the backends that external clients may get, and reports devices on them without a
 // program of ours: replies that pass there are never translated back, and no counter shows it.
 #pragma once

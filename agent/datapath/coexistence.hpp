@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects and reports other software and conditions that limit the agent on this node: kube-proxy's rules,
 // pods' network namespaces that it cannot enter, ports held by others, and a missing Node object.
 #pragma once

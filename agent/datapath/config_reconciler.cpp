@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/datapath/config_reconciler.hpp"
 
 #include <fmt/format.h>

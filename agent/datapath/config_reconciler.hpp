@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles a change of the configuration file while the agent runs: applies a valid one; after an invalid one,
 // the last valid one stays in force, and log, metric and `status` report the error.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/datapath/conntrack_tracking.hpp"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ensures that conntrack tracks the packets that programs look up in it (REL-89): it tracks only while some
 // rule of the network namespace uses it. Nearly every node has such rules (kube-proxy's, a network plug-in's
 // masquerading); otherwise a table of ours provides the rule.

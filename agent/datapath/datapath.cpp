@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens in an order that changes nothing before all checks have passed; attaches, and keeps attached.
 #include "agent/datapath/datapath.hpp"
 

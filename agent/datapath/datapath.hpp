@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel side as one object: opens it (creates or adopts maps, loads programs), attaches it, and can
 // remove it again. Everything is pinned, so it serves while no agent runs.
 #pragma once

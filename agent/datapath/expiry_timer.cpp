@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timer for the steps of the expiry, its counters and its warnings.
 #include "agent/datapath/expiry_timer.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the expiry of flows in steps between the agent's other work, and reports its results.
 #pragma once
 

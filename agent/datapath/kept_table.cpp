@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/datapath/kept_table.hpp"
 
 #include <spdlog/spdlog.h>

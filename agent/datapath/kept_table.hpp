@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of ours in nftables that exists while it is wanted: whoever flushes all rules, as nftables.service
 // does at its start, deletes it, too, and it is made again.
 #pragma once

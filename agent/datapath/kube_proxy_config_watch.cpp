@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events only trigger reading: the text decides whether anything has changed. The directory is watched,
 // because a ConfigMap volume never writes the file: it renames a symbolic link in the file's path.
 #include "agent/datapath/kube_proxy_config_watch.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches one file by inotify, whether a ConfigMap volume, an editor or `mv` changes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A check is cheap while kube-proxy's rules exist, and if they never did: conntrack is read only in between.
 #include "agent/datapath/kube_proxy_flows.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps connections that kube-proxy opened alive until they end (REL-84). Conntrack keeps translating them,
 // on whatever path: while kube-proxy's rules exist because of those rules, and after that because of a table
 // of ours, until no such connection is left. UDP flows to a backend that no longer serves lose their entry,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/datapath/local_backends.hpp"
 
 #include <utility>

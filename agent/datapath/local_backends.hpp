@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the kernel how the endpoints of this node are reached, once for each, and again when routes, rules or
 // served uplinks have changed, in turns.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lock on the pin directory: flock, and the pid of the holder.
 #include "agent/datapath/lock.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allows one agent at a time on a pin directory: a lock that is released when the process ends, however it
 // ends (REL-40).
 #pragma once

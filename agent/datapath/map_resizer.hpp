@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enlarges tables that are full, and frees the memory of unused slots. Tables of another size need reloaded
 // programs. So the agent ends, and one with other table sizes starts and takes over the pinned maps, as after
 // any restart (SEM-81).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pinned maps of one agent, with the grace period, the flow sweeper and the flow counter that use them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices that are served now, named or found, and the reasons: decided again whenever the node's network
 // or its Node object has changed.
 #pragma once

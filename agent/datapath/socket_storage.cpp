@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs add what they make; the agent counts what exists by an iterator, which spans network namespaces.
 #include "agent/datapath/socket_storage.hpp"
 

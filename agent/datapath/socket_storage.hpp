@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limit of the memory for sockets' storage (REL-140). The kernel keeps no sum of it, and charges it to
 // the agent.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Retries and repairs, by two timers.
 #include "agent/datapath/table_reconciler.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the tables as planned: retries failed writes, and repairs entries that others changed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of kube-proxy's chains, and which of them are reachable from chains that stay.
 #include "agent/kube_proxy/chains.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identifies kube-proxy's chains in iptables' tables, and the rules to remove together with them. Pure:
 // tables are values.
 #pragma once

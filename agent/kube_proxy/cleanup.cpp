@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans and performs the removal for each table.
 #include "agent/kube_proxy/cleanup.hpp"
 

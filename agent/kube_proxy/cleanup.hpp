@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds kube-proxy's leftovers on this node, of any of its modes, and removes them without a binary of the
 // host.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches and targets of xtables, by the kernel's structures.
 #include <endian.h>
 #include <linux/netfilter.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the sequence of entries: each has its addresses, then its matches, then its target. An ERROR target
 // begins a chain and names it; a standard target jumps to the first rule of a chain, by its offset.
 #include <linux/netfilter/nf_tables.h>

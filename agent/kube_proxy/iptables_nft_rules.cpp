@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // iptables-nft writes addresses, protocols and, since 1.8.8, ports as nf_tables expressions, and the rest as
 // xtables extensions. Which of the two, and in which order, changes with its version.
 #include <endian.h>

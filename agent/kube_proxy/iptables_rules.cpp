@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chains and rules are those of pkg/proxy/iptables/proxier.go of Kubernetes.
 #include "agent/kube_proxy/iptables_rules.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's iptables mode: rules of the tables nat and filter, of either iptables backend. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles connections first, then services, the device, and, once no rule refers to them, the sets.
 #include "agent/kube_proxy/ipvs_cleanup.hpp"
 

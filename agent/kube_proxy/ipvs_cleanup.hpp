@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes leftovers of kube-proxy's IPVS mode outside of iptables, and hands the connections that use it over
 // to conntrack (REL-84).
 #pragma once

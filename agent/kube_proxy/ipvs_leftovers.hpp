@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of kube-proxy's IPVS mode outside of iptables: virtual services, a device for their addresses and
 // IP sets; identifies kube-proxy's, and the connections that use them. Pure.
 #pragma once

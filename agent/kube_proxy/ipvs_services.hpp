@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's IPVS mode: reads the kernel's virtual services by generic netlink.
 #pragma once
 

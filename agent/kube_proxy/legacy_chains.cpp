@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both families have the same socket option numbers. A table is a sequence of entries (rules) of different
 // sizes. A chain is a part of it: its head, which for user-defined chains is an ERROR target with the name;
 // its rules; a last one that returns. Jumps have the offset of their chain's first rule, so removing entries

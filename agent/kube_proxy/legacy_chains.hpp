@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // iptables' tables in the kernel's ip_tables and ip6_tables (iptables-legacy): reads them, and removes parts
 // of them by one replacement of the table, as iptables-legacy-restore does. Reading loads no table.
 #pragma once

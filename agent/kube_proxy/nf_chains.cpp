@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nf_tables messages: dumps, and batches that the kernel commits as one.
 #include "agent/kube_proxy/nf_chains.hpp"
 

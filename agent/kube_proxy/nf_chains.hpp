@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // iptables' tables in nf_tables (iptables-nft): reads them, and removes chains of them in one transaction.
 // Uses netlink, so that no binary of the host is needed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/kube_proxy/nf_rule_reader.hpp"
 
 #include <endian.h>

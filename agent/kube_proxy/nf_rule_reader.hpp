@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluates the nf_tables expressions of a rule: which parts of a packet they compare with what, and where
 // they translate it. Different versions of iptables and nft write the same rule in different order, load a
 // field from the packet or from its metadata, and a field in parts or several at once; so every byte of a

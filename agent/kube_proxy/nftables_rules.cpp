@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps and chains are those of pkg/proxy/nftables/proxier.go of Kubernetes. Endpoints are values of a map
 // from a random number, either directly or, with session affinity, by the chain of each.
 #include "agent/kube_proxy/nftables_rules.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads kube-proxy's nftables mode: its table `kube-proxy`. Pure.
 #pragma once
 

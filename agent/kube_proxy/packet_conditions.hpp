@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a rule of kube-proxy asks of a packet, whoever wrote the rule and in whatever form.
 #pragma once
 

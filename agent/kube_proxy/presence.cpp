@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries nf_tables by netlink, and the legacy tables by their socket options. Does not make the kernel load
 // a table.
 #include "agent/kube_proxy/presence.hpp"

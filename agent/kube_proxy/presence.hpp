@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects kube-proxy's rules in this network namespace, including leftovers.
 #pragma once
 

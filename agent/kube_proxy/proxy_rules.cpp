@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks each chain once, however many frontends lead there.
 #include "agent/kube_proxy/proxy_rules.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's rules that select a backend, in one form for nftables and iptables, and the resulting
 // frontends. Pure.
 #pragma once

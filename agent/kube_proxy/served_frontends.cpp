@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/kube_proxy/served_frontends.hpp"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services that a service proxy of any kind serves on this node, as values that can be compared. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks nftables' own table first, then IPVS (which needs iptables rules, too), then iptables with either of
 // its backends.
 #include "agent/kube_proxy/services.hpp"

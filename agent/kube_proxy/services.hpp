@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services that this node's kube-proxy serves, read from the kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and writes the sysctls in /proc/sys/net/netfilter.
 #include "agent/netlink/conntrack.hpp"
 

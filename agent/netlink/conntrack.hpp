@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Configures the kernel's connection tracking as kube-proxy does (SEM-55). Sluice's own flows do not use
 // conntrack, but the stack tracks other connections as before.
 #pragma once

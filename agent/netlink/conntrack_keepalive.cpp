@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables in nft's syntax: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting
 // priority srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state
 // new } }

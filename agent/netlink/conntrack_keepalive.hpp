@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nf_tables tables that keep conntrack working, by rules that change no packet.
 //
 // NAT: the kernel translates packets of connections that conntrack has translated only while some chain of

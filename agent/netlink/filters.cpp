@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists tc filters by one rtnetlink dump.
 #include "agent/netlink/filters.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All tc filters of a device, ours and others', as the kernel lists them.
 #pragma once
 

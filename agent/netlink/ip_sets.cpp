@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/netlink/ip_sets.hpp"
 
 #include <endian.h>

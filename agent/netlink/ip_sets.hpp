@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's IP sets (ipset), listed and destroyed by netlink.
 #pragma once
 

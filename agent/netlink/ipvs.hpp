@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IPVS by generic netlink: lists and removes the kernel's virtual services.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps found uplinks for a while after their addresses and default routes went: a restart of the network's
 // configuration takes them away and gives them back, and packets of open flows that meet no hook meanwhile
 // would reach the node's own stack, which resets them. Pure.

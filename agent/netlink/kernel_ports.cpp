@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses two files of /proc/sys, and subtracts port ranges.
 #include "agent/netlink/kernel_ports.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which local ports the kernel assigns or reserves, and which remain for source NAT.
 #pragma once
 

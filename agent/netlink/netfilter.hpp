@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens nfnetlink sockets and builds requests to netfilter (nf_tables, ctnetlink).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encodes and decodes netlink messages, and receives replies from a socket.
 #include "agent/netlink/netlink.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Netlink messages as bytes: parses and builds them with every length checked, and sends a request and reads
 // its replies.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists files below /proc and /run/netns; device and inode numbers identify each namespace.
 #include "agent/netlink/netns.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine's network namespaces that this process can see and may enter.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends messages between the begin and end markers of a batch.
 #include "agent/netlink/nf_batch.hpp"
 

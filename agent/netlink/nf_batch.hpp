@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nf_tables changes that the kernel commits as one transaction.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dumps a table's rules, its sets, and each map's elements; starts over if the table changed meanwhile.
 #include "agent/netlink/nf_dump.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of nf_tables as the kernel lists it: its rules, and the elements of its maps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/netlink/nf_requests.hpp"
 
 #include <linux/netfilter/nf_tables.h>

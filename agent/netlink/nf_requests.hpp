@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests that make tables, chains and rules of nf_tables, and the expressions of rules.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives nf_tables notifications and reports deletions of one table.
 #include "agent/netlink/nf_table_watch.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watches for deletions of an nftables table by other programs: `nft flush ruleset` deletes all tables.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests for whole tables of nf_tables.
 #include "agent/netlink/nf_tables.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks whether nf_tables, or one of its tables, exists, and removes a table. Uses netlink, so that no
 // binary of the host is needed.
 #pragma once

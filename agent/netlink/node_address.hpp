@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node address and the kind under which the maps hold it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads rtnetlink messages (rtnetlink(7)) with every length checked: a malformed one is skipped.
 #include "agent/netlink/node_network.hpp"
 

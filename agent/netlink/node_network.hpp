@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This node's devices and addresses, as rtnetlink reports them. Pure: takes received bytes; gives requests to
 // send and the known state. node_watch.hpp has the socket.
 #pragma once

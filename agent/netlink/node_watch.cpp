@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the rtnetlink socket until it is empty, or another list of routes is asked for, then reports once.
 #include "agent/netlink/node_watch.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows this node's devices and addresses over an rtnetlink socket in the agent's io_context.
 #pragma once
 

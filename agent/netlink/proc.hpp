@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of /proc whose names are numbers: processes, and a process's descriptors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device by which packets to an address leave, as `ip route get ADDRESS` reports it: asks the kernel, so
 // that rules, metrics and next hops are respected.
 #pragma once

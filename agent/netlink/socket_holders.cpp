@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads /proc/PID/fd, which only its process's user may list (hence CAP_DAC_READ_SEARCH). A descriptor can
 // become another file's in between: the socket's cookie is compared.
 #include "agent/netlink/socket_holders.hpp"

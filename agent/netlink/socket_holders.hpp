@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes that have given sockets open, and those sockets connected again in their processes' place
 // (SEM-46).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ctnetlink messages: numbers in network byte order, tuples as nested attributes.
 #include "agent/netlink/tracked.hpp"
 

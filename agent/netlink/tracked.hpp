@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections that the kernel tracks: lists, deletes and creates them by ctnetlink. Only zone 0, which
 // service proxies use.
 #pragma once

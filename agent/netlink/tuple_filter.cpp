@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table in nft's syntax:
 //
 //   table ip sluice-hand-over-4711 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drops packets before connection tracking sees them, while their connection goes from Sluice or IPVS to
 // conntrack.
 #pragma once

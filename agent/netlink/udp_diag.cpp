@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One request for each socket: the kernel looks its addresses up, then compares the cookie.
 #include "agent/netlink/udp_diag.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds and ends connected UDP sockets by sock_diag.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This node's addresses that serve node ports, but lie on devices of the network that no program of ours is
 // on: a second NIC or a VLAN without a default route, the device of a VRRP address. Pure.
 #pragma once

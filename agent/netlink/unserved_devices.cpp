@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/netlink/unserved_devices.hpp"
 
 #include <fmt/format.h>

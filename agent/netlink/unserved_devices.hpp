@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices that lead to backends whose replies no program of ours sees, and the messages about them. If such a
 // backend is chosen for an external client, the client's address is kept, and the backend's replies are never
 // translated back. Pure.

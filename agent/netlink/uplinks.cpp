@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that classify devices, each with its reason.
 #include "agent/netlink/uplinks.hpp"
 

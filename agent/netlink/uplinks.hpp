@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the uplinks if no option names them, and the host ends of pods' devices, from the kernel's reports.
 // Pure.
 #pragma once

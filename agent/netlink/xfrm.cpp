@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses two netlink sockets: one receives change notifications, the other one dumps the whole list.
 #include "agent/netlink/xfrm.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IPsec policies of this node (xfrm), whose traffic the stack encrypts or blocks. Packets that a program
 // redirects bypass all of them.
 #pragma once

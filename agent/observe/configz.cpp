@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Field names, and durations in Go's format.
 #include "agent/observe/configz.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration in effect, in the form of kube-proxy's /configz (SEM-61, SEM-91). Pure.
 #pragma once
 

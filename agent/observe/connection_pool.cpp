@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the clients ordered by the number of their connections.
 #include "agent/observe/connection_pool.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds the connections of one or several servers: at the bound, the client that has most of them loses its
 // oldest one, so clients of other addresses are served however many connections one of them holds open. Of
 // clients that have equally many, the one whose oldest is older loses it: a connection without end makes room

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probes' results and bodies.
 #include "agent/observe/health.hpp"
 

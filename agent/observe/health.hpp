@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether this agent keeps its node's maps up to date, as kube-proxy's probes report it (SEM-59, 60). No
 // clock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP server: accepts, reads a request, responds, repeats; the only file that includes Beast.
 #include "agent/observe/http.hpp"
 

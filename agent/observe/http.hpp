@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for probes and scrapes: read-only, bounded, every wait with a deadline (REL-57). Only
 // http.cpp includes Beast.
 #pragma once

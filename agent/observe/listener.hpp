@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HTTP server whose port may be in use: it waits for the port, like kube-proxy (bindAddressHardFail:
 // false), while the agent serves packets.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Metrics that events count, by prometheus-cpp's core; snapshot_metrics has the others.
 #include "agent/observe/metrics.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's metrics, and their text for a scrape. Only metrics.cpp and snapshot_metrics.cpp use
 // prometheus-cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths, and the counters of probes.
 #include "agent/observe/pages.hpp"
 

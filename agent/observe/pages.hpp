@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths of the two servers, and their responses. No I/O.
 #pragma once
 

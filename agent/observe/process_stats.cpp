@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses /proc/self/stat (proc(5)), whose second field may contain any character.
 #include "agent/observe/process_stats.hpp"
 

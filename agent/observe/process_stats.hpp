@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Metrics of this process from /proc, as every Prometheus client exports them.
 #pragma once
 

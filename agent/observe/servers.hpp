@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's two servers, for probes and for scrapes, and reports while another process holds their ports:
 // beside a running kube-proxy the agent serves packets nevertheless.
 #pragma once

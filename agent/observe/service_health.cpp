@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which health-check servers are wanted, and their responses.
 #include "agent/observe/service_health.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
 // computes their results; this opens and closes them.
 #pragma once

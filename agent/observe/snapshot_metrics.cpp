@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One function for each group of metrics.
 #include "agent/observe/snapshot_metrics.hpp"
 

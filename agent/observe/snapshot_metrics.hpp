@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Metrics that a scrape reads: the state of tables, objects, API connections and the process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of the agent, in groups as `sluice agent --help` shows them.
 #include "agent/options/agent_options.hpp"
 

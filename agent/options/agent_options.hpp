@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options that several commands have, by CLI11. Included by config.cpp and agent_options.cpp alone.
 #pragma once
 

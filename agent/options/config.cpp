@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line: its commands, and how options, configuration file and environment come together.
 #include "agent/options/config.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of the command line, validated and with defaults. Does not use the command-line library.
 #pragma once
 

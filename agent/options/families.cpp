@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads two files of /proc.
 #include "agent/options/families.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The IP families that this host supports (SEM-85).
 #pragma once
 

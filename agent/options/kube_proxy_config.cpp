@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the tree with the table: fields not in the table are unknown, and fields of another type are
 // rejected.
 #include "agent/options/kube_proxy_config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A KubeProxyConfiguration as written: the fields that it sets, each with its type. Pure.
 #pragma once
 

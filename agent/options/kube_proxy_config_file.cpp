@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/options/kube_proxy_config_file.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads kube-proxy's configuration file, and converts it to the agent's options and remarks for the log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles each section: errors, options, and fields that are ignored or without effect.
 #include "agent/options/kube_proxy_config_options.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts kube-proxy's configuration to the agent's options. Pure.
 #pragma once
 

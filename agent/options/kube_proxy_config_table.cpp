@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table. Types and defaults are those of Kubernetes 1.37 (and 1.36, which has the same fields).
 #include "agent/options/kube_proxy_config_table.hpp"
 

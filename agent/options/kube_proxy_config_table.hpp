@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All fields of kube-proxy's configuration (KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1): type,
 // kube-proxy's default, and use in Sluice. tests/unit compares the table with the upstream type as printed by
 // tests/e2e/partners/fields, and docs/kube-proxy-config.md with the table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds Boost.JSON's parser line by line, so that the line of each value is known.
 #include "agent/options/kube_proxy_config_tree.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses a configuration file, YAML or JSON, into a tree with line numbers and duplicate fields. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flags set fields of the configuration, as in kube-proxy; kube_proxy_config_options does the rest.
 #include "agent/options/kube_proxy_flags.hpp"
 

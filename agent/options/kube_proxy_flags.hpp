@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's command line, for a process that is named kube-proxy: maps its flags to the agent's options,
 // so that an image with /usr/local/bin/kube-proxy runs in kubeadm's DaemonSet unchanged. Pure.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the values of options.
 #include "agent/options/option_text.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the values of options; returns nullopt for invalid ones. Pure; does not use the command-line
 // library.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts text to values.
 #include "agent/options/raw_options.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line as written, and its conversion to options. Does not use the command-line library.
 #pragma once
 

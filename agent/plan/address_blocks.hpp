@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address blocks that contain endpoints: a fast filter for addresses that are no endpoint's, which are nearly
 // all. Pure.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash of addresses for large tables. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The backends of one service port, in chunks.
 #include "agent/plan/backends.hpp"
 

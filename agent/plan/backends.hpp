@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The backends of one service port, sorted, and in chunks that plans share where nothing changed. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The candidates of one service port: sorted, in blocks, and merged.
 #include <algorithm>
 #include <cstddef>

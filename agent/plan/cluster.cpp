@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model: all relevant objects, and which services must be planned again.
 #include "agent/plan/cluster.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of objects in the model: plain values, for metrics and the log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which service ports have tables of consistent selection.
 #include "agent/plan/consistent_budget.hpp"
 

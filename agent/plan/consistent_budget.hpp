@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which service ports get a table of consistent selection if not all can: each table takes
 // --consistent-slots slots on every node, and an object may have 4,096 ports. Pure, and equal on all nodes
 // with the same Services.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The endpoints of EndpointSlices, prepared for planning.
 #include "agent/plan/endpoints.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The endpoints of EndpointSlices, prepared for planning: compact, relative to one node, sorted and merged.
 // Pure.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which of several services gets an address and port that they all claim (SEM-82). Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The response to an external load balancer's health check of one service (SEM-58). Data only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the ready endpoints of one service on this node, as its slices are added and removed. Pure.
 #pragma once
 

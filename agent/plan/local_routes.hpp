@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which endpoints of this node the kernel reaches by an uplink: the interface by which planning asks. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/outside_backends.hpp"
 
 #include <algorithm>

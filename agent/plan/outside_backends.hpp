@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterates over the backends that external clients may get, for all services, in parts between which plans
 // may change. Pure.
 #pragma once

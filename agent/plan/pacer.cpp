@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the model and the tables: writes plans in parts.
 #include "agent/plan/pacer.hpp"
 

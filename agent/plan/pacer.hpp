@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the model and the tables: writes a plan that changes thousands of entries in parts, alternating
 // with other services. Pure, and without a clock: writes are counted.
 #pragma once

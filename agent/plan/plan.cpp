@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the desired contents of the maps for one service.
 #include "agent/plan/plan.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The desired contents of the maps for one service, computed only from objects and the node: pure, no fd,
 // clock or socket.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Highest-rank-wins (rendezvous) hashing: each slot ranks all members by a hash of both, so removing a member
 // does not change the others' slots. Maglev's own permutations move more (2 % beyond the share for 100
 // members in 16,381 slots). Ranks alone are uneven, so a member that has its maximum is skipped, which moves

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A consistent table of slots, like Maglev's: computed only from the identities of the backends, so that all
 // load balancers have the same table, and when backends are removed, hardly any slots change but theirs.
 // Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one Service, and its planning.
 #include "agent/plan/service_model.hpp"
 

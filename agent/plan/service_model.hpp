@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one Service: its object, its slices, and the last plans made from them. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of services in the order in which they were first marked. Pure.
 #pragma once
 

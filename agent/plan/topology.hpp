@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which endpoints of a service port a node uses: traffic policy, hints and Service Topology. Pure, on
 // bits.
 #pragma once

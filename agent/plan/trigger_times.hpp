@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trigger times of changes that are not in the maps yet, which kube-proxy records for its network programming
 // latency (SEM-64, SEM-88). Pure: times are Unix nanoseconds that callers read.
 #pragma once

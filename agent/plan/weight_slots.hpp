@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many slots of a set each weight gets. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits the work that is done before other handlers run. Counted, not timed: equal on every machine.
 #pragma once
 

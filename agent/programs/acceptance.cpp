@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables say what each program is good for; the rest is a search in their order.
 #include "agent/programs/acceptance.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel accepts of the programs, and what an agent does without the rest. The order of attempts is
 // fixed; docs/kernels.md shows it. Pure: the caller loads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The built-in programs as one object: opens and loads it; only bpf_programs.cpp includes the generated
 // skeleton.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // clsact filters with a handle and priorities of our own.
 #include "agent/programs/clsact.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tc programs without links, for kernels before TCX: filters of the clsact qdisc, which stay attached while
 // no agent runs. They have no pins: their handles identify the owner (agent/netlink/filters.hpp), so several
 // Sluices do not change each other's. All have one priority, in which a later filter runs before earlier

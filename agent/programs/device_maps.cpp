@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of lb_devices and lb_devmap.
 #include "agent/programs/device_maps.hpp"
 

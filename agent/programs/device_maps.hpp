@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps of served devices for the programs, keyed by interface index.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probes kernel features with programs of a few instructions, run on a packet of zeros.
 #include "agent/programs/features.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The features of this kernel: probed, never derived from its version. Needs the privileges of the agent.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters by handle, and others by the maps of their program.
 #include "agent/programs/filter_owner.hpp"
 

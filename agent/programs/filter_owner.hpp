@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which clsact filters are this Sluice's.
 #pragma once
 

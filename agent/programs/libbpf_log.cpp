@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libbpf has one print function for the whole process.
 #include "agent/programs/libbpf_log.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libbpf's messages: all of them go to the debug log; the first warning and the refused program are kept for
 // error messages.
 #pragma once

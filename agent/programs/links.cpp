@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates, updates and pins BPF links.
 #include "agent/programs/links.hpp"
 

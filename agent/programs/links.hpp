@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned BPF links, one file each, so that programs stay attached while no agent runs. An existing link is
 // updated in place, an unchanged one is not touched, one whose target was removed is created again.
 #pragma once

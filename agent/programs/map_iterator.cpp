@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/programs/map_iterator.hpp"
 
 #include <bpf/bpf.h>

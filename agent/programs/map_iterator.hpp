@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links of BPF programs that iterate over the elements of a map.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes, memory and pins of the object's maps.
 #include "agent/programs/pinned_maps.hpp"
 

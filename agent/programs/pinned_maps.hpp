@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps of a loaded object and their pins: sets sizes before creation, adopts maps that are already
 // pinned.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists directories of a BPF file system.
 #include "agent/programs/pins_beside.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pins of other Sluices on this node: those in directories beside ours.
 #pragma once
 

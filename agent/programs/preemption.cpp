@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads uname, and the configuration only of kernels with PREEMPT_RT.
 #include "agent/programs/preemption.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the kernel is built with PREEMPT_RT, and what tasks of one CPU then do to one another while they
 // process packets.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries programs and their maps from the kernel.
 #include "agent/programs/program.hpp"
 

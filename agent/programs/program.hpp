@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loaded programs in the kernel: which one a link has, and whether two are the same.
 #pragma once
 

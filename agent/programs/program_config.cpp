@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choice of programs, and lb_config.
 #include "agent/programs/program_config.hpp"
 

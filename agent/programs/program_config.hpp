@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Derives from options and features which programs are loaded, and their read-only data.
 #pragma once
 

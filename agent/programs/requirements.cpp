@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices, the cluster's secret, descriptors.
 #include "agent/programs/requirements.hpp"
 

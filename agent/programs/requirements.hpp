@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prerequisites of a start, or of a check of the hooks.
 #pragma once
 

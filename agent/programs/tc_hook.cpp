@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One interface for both ways to attach to a device.
 #include "agent/programs/tc_hook.hpp"
 

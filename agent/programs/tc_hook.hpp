@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attaches a tc program to one side of a device, by a TCX link or by a clsact filter.
 #pragma once
 

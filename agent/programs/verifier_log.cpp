@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats are those of kernel/bpf/verifier.c and log.c, from 6.1 on.
 #include "agent/programs/verifier_log.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the relevant lines in the verifier's log of a rejected program: of thousands of lines the last ones
 // matter. Pure.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long this node was without an agent, while the pinned programs served with outdated tables.
 #pragma once
 

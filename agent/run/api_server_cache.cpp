@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/run/api_server_cache.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores the API servers' addresses on disk: at the next start nothing may serve the API's ClusterIP yet,
 // because this agent is to serve it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the start's own list first, then what the agent's other parts need, then the rest; programs last,
 // because they take longest.
 #include "agent/run/check_machine.hpp"

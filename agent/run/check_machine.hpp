@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks this machine like a start, and what else an operator should know before one. Changes nothing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All objects that live while the agent runs, and their connections. agent/run/serve.cpp decides what is done
 // with them, and when.
 #pragma once

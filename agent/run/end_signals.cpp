@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses a signalfd, an eventfd and a thread that polls them.
 #include "agent/run/end_signals.hpp"
 

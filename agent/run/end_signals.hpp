@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGTERM and SIGINT end the process in a fifth of a second, whatever it is doing: a separate thread waits
 // for them, so a handler that takes long, or never returns, does not delay the end. Pinned maps are
 // consistent at any instruction.

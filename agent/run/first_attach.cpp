@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/run/first_attach.hpp"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first attachment: replaces hooks of another map layout, and removes everything of ours if the node
 // cannot be served.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens and serves the health-check node ports, and reports ports (these, and those of the agent's own
 // servers) that another process holds: in the log, in Events, in the metrics and in `status`.
 #pragma once

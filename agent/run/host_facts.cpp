@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads files of /proc and /sys, and queries the kernel.
 #include "agent/run/host_facts.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about the machine that prevent no start, or only together with other software, and that an operator
 // should know before: for `sluice check`.
 #pragma once

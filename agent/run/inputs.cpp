@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the source, and checks its settings before it starts.
 #include "agent/run/inputs.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates the source of objects that the options select: a directory of manifests, or the API.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts objects and passes them on.
 #include "agent/run/intake.hpp"
 

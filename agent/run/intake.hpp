@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the source and the model: counts objects, records pending changes for the probes, and keeps the
 // ServiceCIDRs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Applies this node's IPsec policies: packets that a program redirects bypass them, so new flows to covered
 // addresses are refused, and existing ones are ended.
 #pragma once

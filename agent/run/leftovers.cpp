@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds pins below one directory, and clsact filters, which have no pin.
 #include "agent/run/leftovers.hpp"
 

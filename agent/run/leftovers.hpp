@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes everything of Sluice from this node, of any map layout (SEM-75).
 #pragma once
 

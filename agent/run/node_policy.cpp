@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the detector, and the first range of each family.
 #include "agent/run/node_policy.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the programs distinguish pods from other clients, and the resulting policies: computed from options and
 // the own Node. Pure.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts options, devices and the Node object to map contents.
 #include "agent/run/node_publisher.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes facts about this node into the maps when they change: its addresses, the pods' ranges, and the ports
 // that source NAT must not use.
 #pragma once

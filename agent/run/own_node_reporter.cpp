@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/run/own_node_reporter.hpp"
 
 #include <fmt/format.h>

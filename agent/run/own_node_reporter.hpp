@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports if the cluster has no Node of this node's name: without it the agent does not know its zone, its
 // addresses and its pods' ranges.
 #pragma once

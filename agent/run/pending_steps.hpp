@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's pending steps: events mark steps, and one pass runs them in a fixed order. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/run/plan_options.hpp"
 
 #include "agent/options/families.hpp"

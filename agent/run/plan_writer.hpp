@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes plans to the maps at once, as they arrive, because the time until a change takes effect matters
 // most. Measures that time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services that an agent with these options would serve now: uses its own source and planning, without
 // maps or programs.
 #pragma once

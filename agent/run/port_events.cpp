@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/run/port_events.hpp"
 
 #include <string_view>

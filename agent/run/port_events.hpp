@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events about ports of the agent that another process holds. While kube-proxy runs beside it that is how a
 // migration looks: an Event of type Normal; a Warning follows if it lasts, or comes at once without
 // kube-proxy. When the agent listens at last, an Event says so. No clock, no I/O.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one agent after another: each with other table sizes than the previous one, or with the options of a
 // changed file.
 #include "agent/run/run.hpp"

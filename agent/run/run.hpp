@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the agent as a process, until a signal ends it.
 #pragma once
 

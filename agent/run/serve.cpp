@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's start-up and event handling: the events, and the resulting steps, in order. One thread and one
 // io_context; the only other threads are helpers, which wait for grace periods and for signals.
 //

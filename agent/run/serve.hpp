@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's start-up sequence: from options to a node that is served.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects the values of a scrape from their owners, on request.
 #pragma once
 

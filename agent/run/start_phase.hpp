@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The phases of a start, from nothing to a ready node. Pure: time is a parameter.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages about a start that takes long.
 #include "agent/run/start_progress.hpp"
 

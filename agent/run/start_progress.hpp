@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs what a start waits for if it takes long, because nothing else shows it.
 #pragma once
 

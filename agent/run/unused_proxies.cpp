@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Go's HTTP client, and so kube-proxy, reads both spellings.
 #include "agent/run/unused_proxies.hpp"
 

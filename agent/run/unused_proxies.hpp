@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP proxies that the environment names, as kube-proxy would use them for the API server.
 #pragma once
 

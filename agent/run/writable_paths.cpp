@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // By stat(2) alone: access control lists are not read.
 #include "agent/run/writable_paths.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that decide what this node serves, and that every user of the node may write.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps lb_addresses: the node's own addresses and those of services.
 #include "agent/tables/address_table.hpp"
 

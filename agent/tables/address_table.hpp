@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_addresses: the kind of each address, for packets that no frontend matches. It contains the node's own
 // addresses and those of services.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the pinned maps when an agent starts.
 #pragma once
 

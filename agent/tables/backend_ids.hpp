@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds backend ids by address, port and service. The keys are read from lb_backends itself, where they do
 // not change while an id is in this map, so an entry costs only a few bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a batch in this order: remove frontends, switch sets, add frontends, retire numbers.
 #include "agent/tables/batch_writer.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes one batch of plans, in an order that never shows a frontend without its backends: remove frontends,
 // switch sets, add frontends, retire numbers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides when a flow has ended, and walks the tables to end it.
 #include "agent/tables/expiry.hpp"
 

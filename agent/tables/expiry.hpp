@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends flows: the decision (pure), and a walk over the tables in bounded, paced steps. Programs create the
 // entries; only this erases unused ones.
 #pragma once

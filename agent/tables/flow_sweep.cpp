@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Visits the unassured tables first: a flow moves from there to the assured ones, never back.
 #include "agent/tables/flow_sweep.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A walk over all flow tables, in steps between the agent's other work, that ends the flows that it is asked
 // to end: both entries of each. The next packet of such a flow is decided anew.
 #pragma once

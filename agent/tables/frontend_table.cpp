@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps lb_frontends, and what depends on its entries.
 #include "agent/tables/frontend_table.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_frontends: maps an address and port to a service number. Each entry also counts its address as a
 // service's, and reserves a node port from source NAT.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // If a flow passes the stack after our translation, conntrack has an entry for it whose reply tuple equals
 // that of the new entry. The old entry is deleted, and its mark and source NAT are copied into the new one.
 // Our entries are erased last, so no packet reaches another backend.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts our flows to conntrack entries, and walks the tables to create these entries: from then on
 // conntrack translates the flows' packets as we did, while some nat chain exists (REL-84).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quarantine: stamps each retired item with the number of grace periods started so far, and frees it when one
 // more has completed.
 #include "agent/tables/id_reclaimer.hpp"

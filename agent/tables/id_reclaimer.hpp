@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tracks which slots, backend ids and service numbers are in use, and when retired ones may be reused: slots
 // after a grace period; ids and numbers also only when no flow refers to them any more.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for addresses to return, then ends the flows of those that have not.
 #include "agent/tables/lost_sources.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends source-NATed flows whose address this node no longer has: their replies do not come here any more. The
 // next packet of the client opens a flow from another address: TCP's backend resets it, UDP goes on, as with
 // the kernel's MASQUERADE.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes whole words, and rewrites unchanged words with the same value, so a reader never sees a partial
 // word.
 #include "agent/tables/node_page.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only element of lb_node: facts about the node that all programs need, and the agent's part of `status`.
 // The running agent is its only writer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a table shared by the node and by services that services leave to the node.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports each problem once, until it changes or ends. No map, no clock.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Publishes in this order: compare the plan with the arrays, reserve, write, publish, retire.
 #include "agent/tables/publisher.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the backends of one service port into the arrays: fills new extents, then publishes them by one
 // store. Does not handle frontends, and makes no system calls, so it has no errors.
 #pragma once

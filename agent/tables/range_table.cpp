@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps lb_ranges: source ranges of services, and the node's lists.
 #include "agent/tables/range_table.hpp"
 

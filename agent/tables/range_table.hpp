@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_ranges: the source ranges of services' load-balancer addresses, and the node's range lists (pods,
 // ClusterIPs, IPsec policies). Each entry is a prefix below the number of a service or of a list.
 #pragma once

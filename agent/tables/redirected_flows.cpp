@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which flows bypass IPsec policies.
 #include "agent/tables/redirected_flows.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends redirected flows from and to addresses that IPsec policies cover, because their packets bypass all
 // policies. The next packet of such a flow is decided anew.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds and repairs entries that other programs changed in the tables.
 #pragma once
 

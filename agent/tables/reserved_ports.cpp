@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes the union of all reservations; stores a word only if it differs.
 #include "agent/tables/reserved_ports.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_reserved: the ports that source NAT must not use.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans that are not in the maps yet.
 #include "agent/tables/retry_queue.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans that are not in the maps yet, and when to retry them. No map, no clock.
 #pragma once
 

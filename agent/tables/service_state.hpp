@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This agent's knowledge of one service port's state in the maps. Plain values.
 #pragma once
 

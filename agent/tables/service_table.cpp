@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Service ports, their numbers and their names.
 #include "agent/tables/service_table.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The service ports that have a number, their names in lb_names, and the state of each in the maps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the contents of the maps.
 #include "agent/tables/snapshot.hpp"
 

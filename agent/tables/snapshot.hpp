@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A snapshot of the maps' sizes and counters, for /metrics and `sluice status`. Plain values.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores each word of the page whole.
 #include "agent/tables/switch_over.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of the node page for the change from one service proxy to another. The agent writes some of it,
 // and `sluice drain` writes the rest directly into the page, so no agent needs to run.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts plans to the keys and values of the hashes. Only for agent/tables/.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All tables that the agent writes from plans, in the order of their dependencies. No policy.
 #pragma once
 

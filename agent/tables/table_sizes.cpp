@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides the table sizes.
 #include "agent/tables/table_sizes.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides the table sizes, from what did not fit or how little the tables contain.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of the tables for a scrape.
 #include "agent/tables/table_stats.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of the tables for a scrape, from this agent's own state: the only map read is lb_services.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Applies batches, retries, and reports problems.
 #include "agent/tables/tables.hpp"
 

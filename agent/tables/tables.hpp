@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the maps match the plan: applies batches, retries failed writes, and reports each problem once. A
 // failure of one service does not affect others and is not reported to any source. Separate classes handle
 // each table (agent/tables/table_set.hpp), the order of a batch, retries and sizes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads an agent under measurement, kube-proxy or Sluice, in the same way: by kube-proxy's metric of the last synchronisation, which
 both have, and by the kernel's counters of the cgroup with the agent and its children. Times are seconds, memory is bytes.
 

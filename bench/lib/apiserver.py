@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what an agent costs the API server: bytes on the wire to and from the agent's node (counted by nftables, headers included),
 watch events that the server has sent to all clients, and the server's processor time. Runs in the server's network namespace. The
 costs of the same changes without an agent (PEER=nobody) are the baseline."""

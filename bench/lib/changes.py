@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what a start and what changes cost an agent, and when they take effect: by the agent's own metric, and as a client sees it.
 
 One endpoint of many is the only one on its node, and the service's external policy is Local. So it answers every request to the node

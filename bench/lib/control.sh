@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The parts of bench/run that need a control plane: the published workload, the cost of a change for an agent, and the cost of
 # an agent for the API server. Sourced by bench/lib/parts.
 # shellcheck shell=bash

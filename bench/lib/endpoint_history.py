@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the endpoints of the first service over all changes that bench/run makes, so that each answer to a client can be checked. The
 record is a file, because each agent's changes are made by a process of their own, and the next process continues."""
 

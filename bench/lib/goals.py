@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The goals of bench/run, each for a ratio of two measured medians, with the smallest and the largest ratio of single rounds."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Provides the iptables variant for kube-proxy's iptables mode: legacy, as at the time of the published figures. iptables-nft
 # searches a list for each chain that it restores, so that it takes minutes for 100,000 endpoints with a chain each. Sourced
 # by bench/lib/peers.sh.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates a load by hey from the output of hey and of the server. hey writes a line for each response, and none for a request without a
 response; the server writes the destination address of each request, and the client's address and port as the server saw them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Facts about the machine for bench/run: its load, the memory left, and its hardware and software. Sourced after sandbox.sh, records.sh
 # and settings.sh.
 # shellcheck shell=bash

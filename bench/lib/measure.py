@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The measurements of bench/lib/parts, one command each. Results go to standard output, one JSON object per line.
 
 usage: measure.py record PART KEY=VALUE...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The requirements of each part of bench/run, so that a missing program affects only the parts that need it. Sourced after
 # build.sh and machine.sh.
 # shellcheck shell=bash

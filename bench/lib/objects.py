@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creates the objects that bench/run measures with. A hundred thousand requests to the API server would take longer than all measurements
 together, so the objects are written into its etcd, from which the server serves them like all others. Changes during a measurement go
 through the API."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by the measurements with a cluster: objects of a given size, kube-proxy and Sluice one after the other on the same
 # node, servers and clients. Sourced by bench/lib/parts.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report's plots, as SVG and PNG: bars, or lines for values that depend on a size. They show medians, with the range of all values as
 error bars.
 

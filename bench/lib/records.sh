@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # How bench/run and its parts record results: one JSON object per line in $RESULTS/records.jsonl. Sourced after common.sh.
 # shellcheck shell=bash
 

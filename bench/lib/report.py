@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the report of the results of bench/run: results.json, results.md, and plots as SVG and PNG. usage: report.py DIRECTORY
 
 Figures are medians, followed by the smallest and the largest value. The report lists skipped parts with their reasons. Exit code 1: an

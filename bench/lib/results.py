@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selects, groups and formats the records of one or several runs, for report.py, tables.py and plots.py. The fields of the records are
 those that measure.py and the programs in bench/ write."""
 

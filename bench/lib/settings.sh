@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The settings that the environment may change, with their defaults; bench/run --help describes them. Sourced by bench/run,
 # which records all of them in the results, and by bench/lib/parts.
 # shellcheck shell=bash disable=SC2034  # used by the scripts that source this

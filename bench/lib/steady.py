@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends requests at a constant rate from the measured node to the first service's address during a change: runs bench_connect steady in the
 node's network namespace and cgroup, like its other clients. Environment: BENCH_CONNECT, STEADY (requests per second)."""
 

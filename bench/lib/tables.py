@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report's tables, one function for each part of bench/run. Each returns text, which is empty if nothing was measured."""
 
 import statistics

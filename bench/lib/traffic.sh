@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The parts of bench/run that measure packets per second, connections per second, and how both depend on size. Sourced by
 # bench/lib/parts.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses URLs of API servers, and rejects unsafe ones.
 #include "k8s/client/access.hpp"
 

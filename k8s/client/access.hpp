@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configured addresses of the API servers and the credentials for them. Plain values; kubeconfig reads
 // them.
 #pragma once

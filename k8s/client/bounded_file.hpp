@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads files that operators name and others may write: credentials, kubeconfigs, configurations.
 #pragma once
 

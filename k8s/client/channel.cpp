@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP connections by Asio, TLS by OpenSSL: the only file that includes OpenSSL.
 #include "k8s/client/channel.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One connection to a server, with or without TLS: connect, send and receive. OpenSSL stays in channel.cpp.
 #pragma once
 

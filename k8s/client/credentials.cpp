@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads small credential files whole.
 #include "k8s/client/credentials.hpp"
 

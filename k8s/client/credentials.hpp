@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The current certificates, keys and tokens: their files are read again, because they rotate (REL-34). No
 // TLS.
 #pragma once

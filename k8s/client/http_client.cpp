@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections to the servers: chooses server and address, sends requests, and decides when to retry.
 // http_response parses the responses; channel is the connection.
 #include "k8s/client/http_client.hpp"

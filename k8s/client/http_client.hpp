@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends requests to the API servers over TLS and HTTP/1.1: the side with sockets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drives Beast's parser by hand, so that nothing here blocks; zlib decompresses its output.
 #include "k8s/client/http_response.hpp"
 

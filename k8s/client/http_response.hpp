@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses one HTTP/1.1 response as its bytes arrive: decodes the head, chunks and gzip. No I/O; only
 // http_response.cpp includes Beast and zlib.
 #pragma once

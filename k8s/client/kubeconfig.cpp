@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts YAML to JSON by k8s/encoding, then reads field by field; unsupported fields are rejected by name.
 #include "k8s/client/kubeconfig.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads how to access the API: from a kubeconfig file, or from the files that the kubelet mounts into a pod.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread for each resolution, because getaddrinfo(3) cannot be cancelled: it is abandoned, not joined.
 #include "k8s/client/resolver.hpp"
 

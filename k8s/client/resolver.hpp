@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves host names by getaddrinfo(3), which may block for long: in a helper thread, not in the agent's.
 #pragma once
 

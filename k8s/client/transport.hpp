@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests to the API server and its responses: the interface between the pure side (reflector, source) and
 // the side with sockets (client).
 #pragma once

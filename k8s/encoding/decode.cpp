@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON by simdjson: tables of the members that are read. The rules interpret them. The only user of simdjson.
 #include "k8s/encoding/decode.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes the bytes of one object to an object of the model: the interface that every encoding implements.
 #pragma once
 

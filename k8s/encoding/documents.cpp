@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits files at document markers and lists at their items; parses nothing itself.
 #include "k8s/encoding/documents.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits the text of a manifest file into the JSON of its objects: documents, concatenated JSON, lists. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scanner recognizes only brackets and quotes; cut_object() only objects and lists.
 #include "k8s/encoding/framing.hpp"
 

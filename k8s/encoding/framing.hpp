@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits JSON text into values without parsing them, so that a list is decoded object by object and memory is
 // bounded by its largest object. Does not validate the values: the decoder does.
 #pragma once

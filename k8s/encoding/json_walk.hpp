@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks parsed JSON by tables of members: types, duplicates, positions of problems. Included by decode.cpp
 // only.
 //

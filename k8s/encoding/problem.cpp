@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats positions inside objects, and limits the number of recorded problems.
 #include "k8s/encoding/problem.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Problems inside one object, with their positions: collected while a decoder walks, reported by its caller.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Field numbers are those of Kubernetes' generated.proto; the rules interpret the fields.
 #include "k8s/encoding/protobuf.hpp"
 

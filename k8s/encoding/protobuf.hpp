@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects in the API server's protobuf encoding, with the same interface and rules as JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads protobuf messages field by field. protozero throws on invalid bytes: callers catch
 // protozero::exception. Included by protobuf*.cpp and transport_protobuf.cpp only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads messages into wire structs, field by field: numbers are those of Kubernetes' generated.proto.
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules that several kinds share, and those of Nodes and ServiceCIDRs.
 #include "k8s/encoding/rules.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts wire structs to the model: defaults, filters and validation, equal for every encoding. No JSON. A
 // walker calls a method at the position of a field, so that a problem gets this position; the order of calls
 // does not matter.

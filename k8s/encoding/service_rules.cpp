@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interprets a Service for a proxy: its addresses by family, its ports, its policies.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interprets an EndpointSlice for a proxy: which endpoints count, and the defaults of absent fields.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks JSON text by framing's cursor; does not interpret it.
 #include "k8s/encoding/text_position.hpp"
 

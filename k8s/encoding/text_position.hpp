@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the position of a value in a text: a slow second pass, run only after a problem.
 #pragma once
 

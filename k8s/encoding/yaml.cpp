@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts YAML events to JSON text one by one; an anchor records the part of the text that it names.
 #include "k8s/encoding/yaml.hpp"
 

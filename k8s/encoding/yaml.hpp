@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts one YAML document to JSON with the same lines, so that line numbers of the JSON are those of the
 // document.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists, compares and reads files. Every failure is reported as an unreadable file, and retried at the next
 // scan.
 #include "k8s/manifests/directory.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scans a directory of manifests for files that are new, changed or deleted since the last scan. No inotify.
 #pragma once
 

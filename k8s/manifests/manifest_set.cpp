@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses files to definitions, chooses the first file's definition, and reports the differences from earlier
 // reports.
 #include "k8s/manifests/manifest_set.hpp"

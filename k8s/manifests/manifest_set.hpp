@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The objects that a set of files defines, and their changes when a file changes. Pure: no fd, clock or
 // thread.
 #pragma once

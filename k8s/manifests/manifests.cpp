@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inotify triggers scans; the scan decides which files to read. What is large is read and parsed in a thread,
 // and its changes are reported in turns, so that other work goes on. The only file of this folder that uses
 // Asio.

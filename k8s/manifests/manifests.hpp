@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory of manifests as a source of objects, watched by inotify.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The broadcast address of a subnet. Pure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores the current complaints; two are equal if object, file and reason are.
 #include "k8s/objects/complaints.hpp"
 

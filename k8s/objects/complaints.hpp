@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The current complaints, and which of them have been reported: each once, after it has lasted for a while.
 // Pure.
 #pragma once

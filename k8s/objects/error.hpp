@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exception of this library: only for "cannot start". Later errors are values.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "k8s/objects/host_port.hpp"
 
 #include <fmt/format.h>

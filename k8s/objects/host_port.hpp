@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats an address, or a name, together with a port.
 #pragma once
 

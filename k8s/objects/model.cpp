@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses, prefixes and keys: parsing, formatting, classification. Usual texts are parsed here, all others
 // by the C library.
 #include "k8s/objects/model.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Kubernetes objects, decoded and compact, with only the fields that a service proxy reads. No I/O, no
 // JSON.
 #pragma once

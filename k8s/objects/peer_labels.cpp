@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The labels of other Nodes that Services need.
 #include "k8s/objects/peer_labels.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The labels of other Nodes that Services need: those of their topology keys that slices do not contain
 // (choice H).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses in the form of the kernel and the maps: bytes in network order, 4 for IPv4, or 16 for either
 // family.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses dates by strptime(), and the fraction of a second, which strptime() does not support, by
 // from_chars().
 #include "k8s/objects/rfc3339.hpp"

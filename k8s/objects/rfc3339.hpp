@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses times (RFC 3339) like Go's time.RFC3339Nano, with the C library.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface by which a source of objects (manifests, API servers) reports to the model. One direction
 // only.
 #pragma once

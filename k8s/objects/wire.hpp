@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects as they are on the wire, before any rule: passed by a walker of JSON or protobuf to the rules.
 // Texts are views of the decoder's buffer, valid until its next object.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timers whose callback is cancelled when they are set again or destroyed.
 #include "k8s/watch/api_runtime.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connections, timers and clock that ApiSource uses in production: connections of an ApiClient, Asio
 // timers, and the steady clock.
 #pragma once

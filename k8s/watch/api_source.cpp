@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each resource has a watcher, which drives its reflector with a connection and a timer, and delivers objects
 // that arrive together as one burst.
 #include "k8s/watch/api_source.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Kubernetes API as a source of objects: runs one reflector for each resource, and tracks whether all of
 // them have synced. No socket and no clock: connections, timers and time are injected (api_runtime.hpp has
 // the real ones).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends one request after the other; the response is used for the log only.
 #include "k8s/watch/events.hpp"
 

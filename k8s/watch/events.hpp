@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Posts Kubernetes Events about objects, which `kubectl describe` shows. No socket and no clock: connection,
 // timer and time are injected.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which labels of other Nodes to watch: those that Services ask for, and for a while those that they asked
 // for. Without it, an annotation that comes and goes would make every agent list all Nodes each time. Pure.
 #pragma once

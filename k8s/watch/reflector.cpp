@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of a list and watch: chooses the next request, and interprets responses.
 #include "k8s/watch/reflector.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // List and watch of one resource as a state machine: takes response heads and bytes, gives requests and
 // objects. No socket, no clock: time is a parameter (REL-30 to 34, 76, 77).
 #pragma once

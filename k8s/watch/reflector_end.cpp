@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles the end of a response: chooses the next request, and its time.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats and parses the reflector's texts: queries and media types. Included by reflector*.cpp.
 #pragma once
 

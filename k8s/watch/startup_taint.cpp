@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends a GET, then a PATCH, each with a deadline; after a failure both are retried.
 #include "k8s/watch/startup_taint.hpp"
 

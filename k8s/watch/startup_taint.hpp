@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes the taint that keeps pods off the own Node until services work there. No socket and no clock:
 // connection, timer and time are injected.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses JSON bodies: a list's top level member by member, a watch as a sequence of objects.
 #include "k8s/watch/transport_body.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits the bodies of lists and watches into objects as they arrive: one interface for JSON and protobuf.
 // Memory is bounded by the largest single object. No I/O.
 #pragma once

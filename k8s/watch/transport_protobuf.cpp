@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses protobuf bodies: a list's envelope field by field, a watch as length-prefixed frames.
 #include <fmt/format.h>
 

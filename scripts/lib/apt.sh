@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Functions about apt: the release of this machine, packages unpacked without an installation, and sources for other releases. Sourced after common.sh.
 # shellcheck shell=bash
 

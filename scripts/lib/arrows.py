@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fails if an include or a link points up: from a folder or library to one above it. Each list below names the folders of a part, or the
 libraries, lowest first: each may use those before it. usage: arrows.py"""
 

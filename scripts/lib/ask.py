@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends requests to a service, each over a new connection or socket, and counts which backend answers.
 
 usage: ask.py tcp|udp ADDRESS PORT [--count N | --seconds S] [--timeout S] [--pause S] [--json] [--post BYTES]

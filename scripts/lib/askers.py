@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fails if a function asks for services' addresses and has no row in "What asks for claimed addresses" of docs/threats.md, or a row names none
 that does. A row's tests name it: "row egress". usage: askers.py"""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A backend that says who it is: HTTP on one port, datagrams on another, both families.
 usage: backend.py NAME TCP_PORT UDP_PORT. Every answer is one line: NAME and the address it sees its client under."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks in a compiled object of BPF programs that the length of each helper is a constant on every way to the call, or is bounded by lb_bounded()
 (bpf/packet/length.h) in the register that is passed, with nothing but copies of 64 bits in between, and is in registers all the time: what a
 verifier remembers of spilled values, 32-bit copies and linked registers differs between kernels. Which arguments are lengths is read from the helpers' declarations in linux/bpf.h.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests bounded_lengths.py on programs with deliberate mistakes. usage: bounded_lengths_test.py"""
 
 import sys

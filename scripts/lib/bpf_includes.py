@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fails if a file of bpf/ uses a name of a header that it does not include itself, or includes a header of ours without using any of its
 names. --write corrects both. usage: bpf_includes.py [--write]"""
 

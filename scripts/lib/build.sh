@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Configures and builds; quiet unless something fails. Sourced after common.sh.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by all scripts: the tree's path, messages, and quiet commands. Sourced, not run.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks docs/semantics.md and docs/reliability.md against the tree: every row and choice that any file names exists, and each
 row names the tests that name it, or says why there are none. Prints one line for each mistake: where, what, what to do.
 

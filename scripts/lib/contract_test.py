@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests contract.py on small trees with deliberate mistakes: it reports each kind of mistake, and none in a correct tree."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Runs tests and counts them: shared by scripts/lib/test-levels and, on other kernels, scripts/lib/kernel-tests. Sourced
 # after build.sh.
 # shellcheck shell=bash

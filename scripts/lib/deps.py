@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads from ninja which headers each object was compiled from."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the documents: links lead somewhere (files, and headings in them), paths in backquotes exist, options of `sluice` commands exist, tests that
 docs/threats.md names exist, and words are spelled. usage: documents.py"""
 

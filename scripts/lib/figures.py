@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts functions and conditional compilation of the C and C++ sources, and fails if a function is longer than its folder allows, a
 file has more than 700 lines, or a new `#if` selects a feature (features are data: docs/decisions/005). usage: figures.py"""
 

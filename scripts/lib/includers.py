@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fails when a header that costs compile time, or that hides a library, reaches more than one object of the agent and
 its libraries, or none (it has another path now), directly or not (Beast: one of a server and one of a client; CLI11: the agent's options and the commands).
 usage: includers.py BUILD_DIR"""

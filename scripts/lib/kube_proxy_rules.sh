@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Rules in the form of kube-proxy's nftables mode for the services of k8s/examples, on the node of netlab.sh's lab. Sourced
 # after it. The maps and chains have kube-proxy's names, so that programs that read its rules (`sluice drain`) read these.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates docs/maps.md from the BTF of the programs' object: every map with its key, value, default size, and their members."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A small cluster of network namespaces, for the demo and for tests/net. Sourced after common.sh, as root.
 # shellcheck shell=bash disable=SC2034  # what lab_up sets is for the caller
 #

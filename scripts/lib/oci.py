@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes and checks OCI image layouts (image-spec 1.1) without a container engine: one layer, compressed reproducibly.
 
 usage: oci.py make LAYER_TAR DOCKERFILE ARCH NAME:TAG LAYOUT

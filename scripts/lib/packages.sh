@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What Sluice is built and tested with, as Debian packages, for scripts/setup, scripts/lib/sysroot and scripts/lib/debian13. Sourced
 # after apt.sh.
 # shellcheck shell=bash disable=SC2034  # used by the scripts that source this

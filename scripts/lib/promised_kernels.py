@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks statements about kernels against what the level `kernels` boots (scripts/lib/kernels): "Linux 6.1 or later" in documents, manifests and
 messages names the oldest of LINES, and docs/kernels.md lists these and the developers' own as tested; of distributions only those that the level
 boots from: "tested" if they have one of LINES, "loads" if their suites are those of NEWEST. usage: promised_kernels.py"""

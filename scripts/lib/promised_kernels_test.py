@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests promised_kernels.py on tables of distributions with deliberate mistakes. usage: promised_kernels_test.py"""
 
 import sys

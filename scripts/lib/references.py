@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates the references in docs/ from the program: options (from --help), metrics (from the registered families), outcomes (from the list
 that the programs are compiled from) and maps (from BTF of bpf/lb.o beside SLUICE, against which the names in LAYOUT.md's samples are
 checked, too). usage: references.py [--write] SLUICE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Remembers tests that passed, and does not run them again until something changes: for developers, who run a level after
 # each small change. Not used in CI (CI=true), with --again or --long (which draws other random numbers each time), or for
 # tests selected by name. Sourced after build.sh.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Root directories of Debian releases, made by mmdebstrap, and commands run in them: for scripts/fresh and level `debian13`.
 # Sourced after common.sh.
 # shellcheck shell=bash

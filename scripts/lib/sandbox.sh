@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command so that nothing of it can outlive it: in its own process, mount, network and cgroup namespaces, with its own
 # bpffs, /run/netns and TMPDIR, and in a cgroup that it sees as the root. Sourced after common.sh.
 # shellcheck shell=bash

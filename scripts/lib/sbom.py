@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the bill of materials of an image as SPDX 2.3 JSON: its files, the Debian packages and versions that they are from, and the packages
 whose headers were compiled into the agent. Its time is SOURCE_DATE_EPOCH.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The preamble of a shell scenario: the lab (netlab.sh), root, and a cleanup however the script ends. Sourced first.
 # shellcheck shell=bash
 

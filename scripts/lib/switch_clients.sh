@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Clients that must not notice a change of the service proxy (tests/net/lib/switch_over.py), in the lab of netlab.sh. Sourced
 # after it.
 # shellcheck shell=bash

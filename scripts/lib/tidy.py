@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy on our .cpp files whose text, own header, flags or checks have changed since they were last found clean; with CI=true in
 the environment also on those of which any other header has changed. SLUICE_TIDY_SECONDS limits the time: on a machine that has found no file
 clean yet, all of them take an hour; files that recent commits changed come first, and what is left is counted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of the tree, for scripts that check it: in a clone those that git tracks or would add; in a source archive all that
 .gitignore does not name. scripts/lib/common.sh has the same for shell (tree_files)."""
 

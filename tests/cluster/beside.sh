@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # k8s/overlays/beside unchanged, with a real kube-proxy and real kubelets: Sluice becomes ready at its own ports and serves only
 # the labelled Service. kube-proxy serves all others before, during and after that. SEM-75.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Helm installs the chart on real kubelets, in a cluster that never had kube-proxy, with a start-up taint: a pod waits until the
 # agent has removed the taint, on an existing node and on one that joins; helm uninstall cleans up the nodes. Then
 # k8s/overlays/stand-alone unchanged, as a static pod of one node, serves the API server's objects from files. SEM-63, SEM-75.

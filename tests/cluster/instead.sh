@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # k8s/deploy and k8s/deploy/uninstall unchanged, on real kubelets: in place of kube-proxy, the image of scripts/package becomes
 # ready with the specified mounts and rights, and serves pods and external clients. An upgrade to k8s/overlays/monitoring loses
 # no connection. A real Prometheus scrapes the agents by its PodMonitor. k8s/overlays/textfile reports on every node whether an

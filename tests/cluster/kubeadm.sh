@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # k8s/overlays/kubeadm unchanged: kubeadm's DaemonSet runs the real kube-proxy in its mode iptables, then Sluice's image called as kube-proxy,
 # then, after k8s/overlays/kubeadm/uninstall, kube-proxy again in its mode nftables; then Sluice and kube-proxy once more. No long or new
 # connection is lost. REL-84, SEM-68, SEM-74, SEM-75.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The newest Kubernetes release (1.37), from its API server to its kubelets and its kube-proxy: from kubeadm's DaemonSet to
 # Sluice and back, in two modes (kubeadm). The long form runs every scenario of this level; SLUICE_SCENARIOS names others.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The API server becomes unavailable, loses history and returns: REL-30, 31, 76, 78, 80, SEM-72. A pod makes requests to a
 # service all the time, and none fails.

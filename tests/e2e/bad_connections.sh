@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # Faulty connections between the agent and the API server: REL-31 to 34, 77. After each fault the agent follows changes
 # again.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-84, REL-165: `sluice check --against kube-proxy` with the real kube-proxy, in its modes nftables and iptables (iptables-nft of this
 # machine, --long, and of Debian's newest release, and iptables-legacy): exit code 0 if both are the same, 1 with one line for each planted difference, 2 without kube-proxy or
 # API. `drain` waits while rules lack a service.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # k8s/deploy: a real API server accepts all of it, and the agent runs as the DaemonSet specifies, in its image's root, with
 # its capabilities and its service account: REL-54, REL-55, SEM-77.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The same objects must lead to the same replies: the real kube-proxy (nftables) and Sluice, each on its own node in equal
 # labs, follow one API server, and clients of both make the same requests after each of a seeded random sequence of changes.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # SEM-81 with a real API server: services and endpoints that do not fit make the tables larger within the half minute over
 # which nodes spread that; the agent stays the same process, is ready as soon as it serves, and no request fails.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # docs/guides: runs the blocks of commands, in order (those marked `last` after the others), with the real kubectl, helm and
 # kube-proxy and a real API server. tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet,
 # container runtime). Wrappers handle `kubectl exec`, which needs a kubelet's server, and `crictl`. Clients make requests

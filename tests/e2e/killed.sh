@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # REL-38: the agent is killed at random moments while objects change and traffic flows: no request fails, and after the last
 # start the maps equal those of a clean start.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-68: checks the fields and flags against which tests/unit tests the agent's table: they must be upstream's. The fields
 # come from Go's reflection over the types of both releases, the flags from the help text of the real kube-proxy.
 set -euo pipefail

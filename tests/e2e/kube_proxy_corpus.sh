@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-68: what kubeadm 1.36 and 1.37, k3s, RKE2 and kubespray give kube-proxy, as it is: an agent that is called kube-proxy starts with each and
 # serves; where the kubeconfig that it names is not on the machine, it says so and names it.
 set -euo pipefail

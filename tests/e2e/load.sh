@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # REL-37: thousands of services are created and deleted, and slices of a big service change a hundred times a second. The
 # agent keeps up, leaves nothing behind in its maps, its memory use returns to normal, and a pod's requests succeed.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119  # options are for those who have some
 # REL-98: monitoring made for kube-proxy keeps working. A real Prometheus scrapes the agent as the job "kube-proxy": each
 # panel of the usual dashboard has values, the usual alerts fire when they should and end. Our own alerts pass promtool's

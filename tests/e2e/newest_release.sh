@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The newest Kubernetes release (1.37): the same objects lead to the same replies as its own kube-proxy's, with its API
 # server and controllers (differential); the rules of its three modes are compared with ours (check_against); and from it to
 # Sluice and back (switch_over).

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # Debian's etcd with the API server. REL-32: etcd before 3.5 makes the server refuse streaming lists; the agent falls back,
 # writes the same maps, and follows changes.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The agent's own Node changes while the agent runs: its addresses and its pod range are planned again (REL-43, SEM-96). And
 # the agent posts Events on Services: one if a health-check node port is taken, and one if a Service exceeds the limits

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # REL-79, SEM-56: the agent reaches the API by the ClusterIP that its own maps translate. Every address of the control plane
 # changes while no agent runs, so that the pinned maps lead nowhere; there is no other proxy. The next start connects by the

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The slices that the real controllers make of Pods and Services reach the maps, and traffic follows: SEM-1, 2, 8, 9, 11, 14,
 # 15, 20, 21, 23, 24, 26, 57, 83, and choice H; over protobuf as over JSON.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The agent's rights: kube-proxy's own, those of system:node-proxier, suffice (SEM-77), and if one of
 # k8s/deploy/account.yaml's is missing, the log names it and known services keep working (REL-77).

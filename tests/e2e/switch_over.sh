@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-74, REL-84, REL-165: from the real kube-proxy to Sluice and back, in its modes nftables and iptables (iptables-nft of this machine, --long, and
 # of Debian's newest release, and iptables-legacy), without a lost connection: long-lived TCP and UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and
 # from outside; ClusterIP, node port and load-balancer address, with source NAT and without; both families. (IPVS: the kernel here has none.)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-58: decodes objects in both encodings: any bytes give a result, the same one when decoded again, and
 // the decoded object can be planned. The first byte selects kind, encoding and origin (see Question); the
 // rest is the object.

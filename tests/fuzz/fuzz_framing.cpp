@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of lists and watches in both encodings: received in any pieces, they give the same result as in one
 // piece. Input: a byte of options (see Question), the number of piece sizes, these sizes, the body.
 #include <fmt/format.h>

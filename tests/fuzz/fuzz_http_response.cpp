@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One HTTP/1.1 response: received in any pieces, it gives the same result as in one piece. Input: the number
 // of piece sizes, these sizes, the response.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A changing directory of manifests: whatever the files contain, the reported changes are consistent and the
 // objects can be planned. Input: parts separated by zero bytes. Part i becomes the content of file i modulo 4
 // (a.yaml, b.json, c.yaml, d.json); an empty part removes that file.

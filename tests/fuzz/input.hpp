@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the fuzz targets: reading choices from the start of the input, and failing an oracle.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The base objects around each kind of object, and the oracles that visit() checks.
 #include "tests/fuzz/world.hpp"
 

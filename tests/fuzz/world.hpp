@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small cluster into which a decoded object is added, planned, and from which it is removed again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One test case for each file of tests/golden/features: objects in, lines of map contents out.
 // SLUICE_UPDATE_GOLDENS=1 writes what is really shown into the files instead; read the difference before you
 // keep it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading, playing and writing golden scenarios.
 #include "scenario.hpp"
 

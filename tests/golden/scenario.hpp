@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A golden scenario: sections of text, each a step that does something or a picture of what must then be so.
 #pragma once
 

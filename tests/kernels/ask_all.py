@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends requests to services, each by a new connection or socket, until a backend of this node and a backend of another node have answered.
 
 usage: ask_all.py PROTOCOL ADDRESS PORT...: tcp or udp, for one or several services. Fails at the first request that fails, and if 60 answers

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # An agent starts and serves by sockets, tc and XDP on a kernel with the strictest settings that permit it: lockdown
 # (integrity, then confidentiality), JIT hardening for all users, no bpf() for unprivileged users, cgroup v1 beside v2 and (if
 # there is TCX) no clsact. check.sh tests kernels on which the agent refuses to start.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A node whose uplink is a bond or a team of two devices is served before and after the first device fails, and connections
 # continue. This includes native XDP, which the kernel runs on the bond's ports and which sends by the port that the bond
 # chooses, and generic XDP on a team. teamd runs the team, in the modes that send by one port and by all ports by turns.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends random bytes to an echo server and checks that they return unchanged: as a stream over TCP, SCTP or MPTCP, as datagrams over UDP.
 
 usage: bulk.py serve PROTOCOL PORT ADDRESS...: the echo server; prints "ready" when it listens.

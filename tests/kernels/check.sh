@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Tests the findings of `sluice check` ($SLUICE) in a virtual machine with a distribution's own kernel ($KERNEL, as 6.12):
 # on the complete machine, and on one that lacks a requirement. The test may change the machine, which ends with the test
 # (REL-95).

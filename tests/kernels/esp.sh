@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the
 # node's pods and the worker's. Packets that pass the stack (from sockets, and from pods) are encrypted. Packets that Sluice
 # would redirect in the clear (from external clients) are refused (outcome ipsec), and the other backends serve. No packet of

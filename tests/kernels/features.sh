@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The agent reports which optional features this kernel lacks, and what it uses instead. A list that differs from the expected
 # one means a new kernel, or a probe that no longer works. The agent serves with these features, by clsact or TCX, and by
 # native XDP.

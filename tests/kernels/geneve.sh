@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A node whose uplink is a Geneve device (frames in UDP, with Ethernet headers) is served like any other.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh

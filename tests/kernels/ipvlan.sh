@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # With pods behind ipvlan devices of the node's uplink, as cloud CNIs create them, pods' sockets, the node's own processes and
 # node ports are served. (Packets that a pod sends without our socket hooks pass no device on the node that belongs to the pod,
 # and are not served.)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Services are served on a node with remains of kube-proxy's IPVS mode: kube-ipvs0, a dummy device that holds every service's
 # address, and virtual services without a reachable real server. Requests to an address on another dummy device (as NodeLocal
 # DNSCache adds) stay on the node.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-74, SEM-75, REL-84: a switch from kube-proxy's IPVS mode to Sluice and back loses no connection. `cleanup --kube-proxy` transfers IPVS's
 # connections to conntrack, and removes the state of that mode but not that of other owners. The test creates the rules and settings that
 # kube-proxy would create for these Services, because the build machine's kernel has no IPVS, and a virtual machine is too slow for an API

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by the scenarios of level `kernels`: the lab of netlab.sh with other devices in it, and the common checks. They need
 # modules that the build machine's kernel may lack, and therefore run only in virtual machines (scripts/test kernels/NAME).
 # Sourced first.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one device),
 # ipip with ip6ip6, and GRE. If such a device is named in --devices, status reports that it is not served. Backends behind it
 # are served through the stack, with the client's address kept, so the replies of the workers' pods use the tunnel.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # MPTCP through services: connections to a ClusterIP, whose peer is the service, to a node port, and connections that open
 # further subflows through the service. With several backends a subflow may reach another backend: it is refused there, and the
 # connection continues with its first subflow. With a single backend the subflow joins, in both families.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # With links that lose, delay, reorder and duplicate packets (netem, on all ports of the lab's bridge), data arrives complete:
 # by TCP and UDP, in both families, by node port and by ClusterIP, by tc and by native XDP. An existing connection continues.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a pair of netkit devices, which iproute2 before 6.8 cannot. usage: netkit.py NAME PEER l2|l3"""
 
 import os

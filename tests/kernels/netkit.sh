@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Pods behind netkit devices (Linux 6.7), with Ethernet headers and without (netkit's modes l2 and l3), are served at the
 # host's ends like those behind veth devices.
 set -euo pipefail

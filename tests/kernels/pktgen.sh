@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The kernel's packet generator sends a flood of small datagrams from random ports to a node port, in both families, by tc and
 # by native XDP. The agent stays responsive, existing connections continue, no new request fails, and everything is served
 # afterwards.

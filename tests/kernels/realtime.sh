@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # PREEMPT_RT, where one task may preempt another within a program (REL-120): packets of several tasks on one CPU are not mixed
 # up, each is counted, and the agent serves. Prints whether this kernel has the lock that older ones have, with which tasks do
 # not interleave: then the experiment proves nothing. Status and check name the kind (REL-122).

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The kernel's SCTP through services: one-to-one and one-to-many sockets, by node port, from pods' sockets (no hook sees their
 # SCTP), by a pod's device and from the node's own processes. An association with several addresses that uses no service is
 # not affected: it keeps both paths, and uses the second path when the first is cut.

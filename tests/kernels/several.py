@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client and server of an SCTP association with several addresses of the server.
 
 usage: several.py serve PORT ADDRESS...: an echo server with one socket on all addresses; prints "ready" when it listens.

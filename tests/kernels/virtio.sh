@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Native XDP in the driver of a network card: qemu's virtio-net, whose other ends are taps joined by a bridge. The node's
 # uplink is one of these devices, the lab's bridge has another, so all frames that the node receives and sends pass the
 # driver's rings. Tested are devices with several queues, with one queue, with unmerged buffers, at an MTU of 9,000, and one

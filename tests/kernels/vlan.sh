@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A node whose uplink is a VLAN device, also one inside another VLAN (802.1Q in 802.1ad), is served on the VLAN device. Frames
 # on the device below it (where the tag is not in the packet) are ignored, whether or not that device is named too.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often tests repeat: number of random packets, rounds of a race.
 #pragma once
 

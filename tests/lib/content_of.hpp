@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads whole files, for tests that compare or replay them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats one canonical line per map entry.
 #include "tests/lib/map_lines.hpp"
 

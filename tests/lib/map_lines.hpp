@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One canonical line per map entry, for goldens and unit tests: values of maps/abi/abi.h in, text out.
 #pragma once
 

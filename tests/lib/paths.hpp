@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths of this tree and its build. Only paths.cpp is compiled with them, so that the objects of all other
 // tests can be shared between trees (ccache).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formats plans as the canonical lines of tests/lib/map_lines.hpp, as if they had been read back from the
 // maps.
 #pragma once

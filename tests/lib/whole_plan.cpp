@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/lib/whole_plan.hpp"
 
 #include "agent/plan/endpoints.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a Service's plan from scratch, in one step: every incremental plan must equal it.
 #pragma once
 

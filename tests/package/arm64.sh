@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The output of scripts/build --arch arm64: the pure parts pass their tests under emulation, the BPF programs are byte for
 # byte those for amd64, Debian's arm64 kernels load them with every configuration and pass the packet tables in emulated
 # machines, and the arm64 image has all libraries that its binary loads. Only in the long form: the build takes as long as

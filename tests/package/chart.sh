@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The Helm chart: renders the same objects as k8s/deploy and the overlays, depending on values; the schema rejects wrong
 # values; Helm installs, changes and removes it at a real API server. The agent's account may change Nodes with a start-up
 # taint alone (REL-55).

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016  # dpkg-query's own names
 # The Debian package: dpkg installs, upgrades, removes and purges it on an overlay of this machine's root file system, and
 # the installed files serve as its unit starts them.

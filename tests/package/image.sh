@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The container image: made twice it is identical, containerd imports and runs it with the DaemonSet's privileges, its SBOM is complete, with
 # versions (REL-59), its signature is valid, and tampering is detected.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-59: the agent built twice from the same sources, in directories of different names, and the second time without a
 # compiler cache: as packages contain it, both are equal byte for byte. Only in the long form: it compiles the whole agent.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-39: an hour without an agent. The programs go on with the maps as they are: flows stay and end as their
 // entries say, a full flow table evicts no flow and refuses none, and the returning agent ends the expired
 // flows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packets of bench/run's part programs take the paths whose names they have. A benchmark is run by hand,
 // so a change of the programs would break it unseen.
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's computation of the programs' clock, compared with the kernel's own tick counter.
 #include "agent/base/clock.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A copy to a larger map preserves the contents, for each kind of table (SEM-81).
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XDP caches a FIB result for an eighth of a second: changes of neighbours and routes still take effect
 // (bpf/path/fib_cache.h).
 #include <fmt/format.h>

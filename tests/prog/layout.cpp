@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The map contract in both languages: every struct of abi.h has the same layout in C++ as in the built
 // object's BTF, and every loaded map has BTF for its key and value.
 #include <bpf/bpf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each run of the unit tests has another order of the agent's hash containers: a result that depends on it
 // fails sooner or later.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A cluster of two nodes with real kubelets and containerd in namespaces, on which manifests run unchanged. Sourced first, as root.
 # shellcheck shell=bash disable=SC2034  # the caller uses the variables that nodes_up sets
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the Prometheus configuration that the Prometheus operator makes of a PodMonitor. usage: scrape_config.py PODMONITOR PODS, both as
 kubectl prints them in JSON. Debian's Prometheus does not discover pods, so each pod is listed with the labels that the discovery would give
 it."""

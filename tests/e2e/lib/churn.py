@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes objects at random until a file appears. usage: churn.py SEED STOP_FILE [PAUSE]
 
 Changes the readiness of the pods web-* (web-a is always ready), creates, changes and deletes services, changes a handwritten

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A control plane of real binaries, added to the lab of scripts/lib/netlab.sh. Sourced after it, as root.
 # shellcheck shell=bash disable=SC2034  # the caller uses the variables that cluster_up sets
 #

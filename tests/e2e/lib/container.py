@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command as a container runtime does: in an image's root, read-only, with given mounts and capabilities.
 
 usage: container.py ROOT CAPABILITIES [--mount SOURCE:TARGET[:ro][:slave]]... -- COMMAND...

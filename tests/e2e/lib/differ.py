@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differential test: changes objects at random, and compares the answers of two nodes, one with kube-proxy and one with Sluice.
 
 usage: differ.py SEED STEPS PROXY_LAB SLUICE_LAB     (names of the labs, whose namespaces are LAB-client and so on; their

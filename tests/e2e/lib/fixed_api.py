@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """An API server whose objects never change, for a program that only lists and watches them: kube-proxy of any version, also where a real
 server would be too slow (an emulated machine). JSON over plain HTTP on 127.0.0.1.
 

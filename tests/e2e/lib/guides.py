@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extracts the command blocks of a page of docs/guides. usage: guides.py PAGE SCRIPT
 
 Writes the blocks that are run to SCRIPT, in order, for one shell, and prints every other block with the reason why it is not run. The shell

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small client of the API server for the end-to-end tests: as a module, and as a command for the scenarios.
 
 usage: kube.py apply               server-side apply of the YAML or JSON documents on standard input

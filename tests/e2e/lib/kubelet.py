@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaces the DaemonSet controller, the scheduler, a kubelet and a container runtime for one node, as far as the guides need them: runs the
 containers of kube-system's DaemonSets and of static pods, with their mounts, capabilities and environment (container.py), runs their readiness
 probes, and reports DaemonSets' status and Pods. Images: .../sluice:... is the root in $KUBELET/image, .../kube-proxy:... the real one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders the subset of kustomizations that ours use: resources (files and other kustomizations), images, and JSON patches
 (RFC 6902: add, replace) of targets by kind and name. Anything else fails, so that no kustomization is rendered
 differently from kubectl. usage: kustomize.py DIRECTORY"""

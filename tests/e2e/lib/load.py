@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes thousands of changes. E2E_KUBE as for kube.py.
 
 usage: load.py create COUNT           services load-0 to load-(COUNT-1), dual-stack, each with a slice of two endpoints

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client and server of the differential test (differ.py).
 
 usage: prober.py serve TCP_PORT,... UDP_PORT,...    answers "ADDRESS PORT PEER": its own address and port, and the client's address

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy in front of the API server that injects faults by rules. usage: proxy.py PORT DIRECTORY
 
 DIRECTORY holds server, server.crt, server.key, ca.crt of the cluster, and rules.json: a list of rules, read again at each

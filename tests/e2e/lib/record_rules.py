@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records the kernel's dump of kube-proxy's rules in this network namespace, for tests/unit/kube_proxy: nf_tables' messages as received (each
 with its nlmsghdr, concatenated), the legacy tables as struct ipt_getinfo followed by their entries, IPVS's and ipset's messages likewise.
 Except for the legacy tables, what differs from run to run and not in meaning is the same in each: handles, sequence numbers, ports and

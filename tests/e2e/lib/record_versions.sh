@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Records what kube-proxy of several Kubernetes releases writes for tests/corpus/kube_proxy_versions/objects.yaml, each in the folder of
 # its minor version there, for tests/unit/kube_proxy/versions.cpp. A file that is the same as the previous version's is a link to it.
 #

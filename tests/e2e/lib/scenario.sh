@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sets up a scenario with a control plane: scripts/lib/scenario.sh and cluster.sh. Sourced first.
 # shellcheck shell=bash
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What the agent and the commands refuse: one clear message that says what to do, exit code 1, no change of state. REL-163: as JSON, too.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

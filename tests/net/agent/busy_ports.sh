@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A kube-proxy that still runs holds 10256, 10249 and the health-check node ports (SEM-58): the agent serves packets all the
 # same, says which ports it waits for, and replies on them within two seconds of the other's end. With
 # --bind-address-hard-fail it refuses to start.

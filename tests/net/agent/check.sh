@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # sluice check reports what the agent's start would report, and changes nothing. Each fault is given to both: what check
 # reports as missing ends the agent, with the same words.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-75: `sluice cleanup` removes everything of Sluice's, of any map layout, and changes nothing else; `cleanup
 # --kube-proxy` removes kube-proxy's rules and no others (REL-44), byte for byte, with iptables-nft and iptables-legacy, for
 # both families.

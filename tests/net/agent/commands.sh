@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The output of the commands: status, services, backends, flows and the two HTTP servers show what real traffic did, with the
 # agent and without it, and tables and JSON show the same.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-70: entries that another program removed from the tables, changed or added are repaired at the agent's next check:
 # every hour, and on SIGHUP. Requests show that the programs use the damaged entries. REL-41: what another version pinned.
 set -euo pipefail

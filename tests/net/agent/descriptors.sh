@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-134: 20 Services with health-check node ports at every address of the node, and clients that hold connections to all of
 # them open: the agent keeps the descriptors that it needs itself. Changes are applied, probes and other clients get answers.
 set -euo pipefail

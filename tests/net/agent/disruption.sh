@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, stopped, upgraded in
 # place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-78, SEM-81): no flow breaks,
 # moves to another backend or is opened a second time, no datagram is lost, and no unexpected outcome is counted. The same

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A crash at each bpf() call of the agent, and an error at each (REL-38, REL-82): after each of them requests succeed, and
 # the next start results in the same maps as a start from nothing. By default a few calls, spread by a seed; with SLUICE_LONG
 # a hundred in each of the six stages. SLUICE_POINTS=100000 takes all, which needs a quarter of an hour and more per stage;

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SIGTERM and SIGINT end the agent at once, also while it waits for something that never happens; the pinned programs and
 # maps keep serving.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-42: without a free file descriptor, and on a full disk, the agent keeps running, what it wrote keeps serving, and
 # changes made meanwhile are planned as soon as there is room again. An agent that cannot start for lack of them empties no
 # map.

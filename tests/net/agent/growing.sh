@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-81: tables that are too small for the plan are made again, larger, while the same agent runs: open connections keep
 # their backends, and no request fails. A later start keeps the sizes, and makes smaller tables larger if options say so.
 # With --fixed-sizes no table grows: a service that does not fit keeps its previous state.

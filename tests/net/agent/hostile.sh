@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile names of devices and of objects, annotations of all kinds, and the largest objects of each kind (docs/threats.md):
 # existing services are still served, no text of theirs reaches a terminal, a log reader or a scraper as anything but text,
 # and the log stays short.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The demo and the test command, interrupted at ten points: they leave the machine as it was before.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh

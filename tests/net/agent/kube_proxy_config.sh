@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-68: an agent that is called kube-proxy and started as kubeadm's DaemonSet starts it, with a ConfigMap volume: the
 # file's content is in force, changes are followed, invalid content is not, and no connection is affected.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A slow leak (docs/threats.md): services with new names, endpoints with new addresses, pods' devices and invalid objects
 # come and go, tens of thousands of endpoints (with --long 60,000). Afterwards the agent and the kernel hold no more than
 # half way.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-132, REL-135: user nobody holds 200,000 file locks, which /proc/locks lists: `alive` and `status` answer as fast as before,
 # with the agent's pid. Without rights, commands say that they may not look, and never that nothing is there.
 set -euo pipefail

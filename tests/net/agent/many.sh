@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-37: thousands of services are added and removed as manifests, as fast as files can be written. The agent keeps up,
 # leaves nothing behind in its maps, and requests to another service succeed. 10,000 services with --long.
 set -euo pipefail

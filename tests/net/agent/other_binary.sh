@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Upgrade and downgrade by another binary (REL-41, SEM-78): an agent of an earlier commit (scripts/lib/older-agents) and the
 # current one alternate under the flows of the disruption gate, stopped or killed, forward and back. Both have the same map
 # layout: no flow breaks.

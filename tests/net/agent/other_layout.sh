@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-41, SEM-78: the pins of a Sluice with another map layout are taken over: each hook is updated in place, socket calls
 # never fail, connections of the other layout's flow tables are found again by their hash, and nothing of that layout stays.
 # Connections that wait for a reply at that moment are not found: a reply without a flow cannot be assigned to a connection.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-130, REL-131: the kernel refuses one program after another, by its verifier, and the agent serves with what it accepts:
 # sockets by packets, XDP by tc, with fewer features. It says so once in the log, in status, in a metric and by `check`; a
 # restart changes nothing that is attached. Only if nothing is left does it not start.

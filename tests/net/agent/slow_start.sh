@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # An agent whose API server accepts connections and never replies, in parallel with four busy processes: its log says every
 # few seconds what it waits for. An operator whose agent does not become ready has only the log. However long that takes, the agent
 # is not ready and serves nothing (REL-78).

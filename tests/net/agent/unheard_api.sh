@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # An agent that starts while the API server does not reply: what an earlier agent published about the node (its zone, the
 # pods' address ranges) stays unchanged, whatever kernel notifications and scrapes the agent gets meanwhile (REL-30). It
 # connects directly although the environment names a proxy, and says so once (REL-180).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attaching, adopting and detaching, on real devices and a real cgroup: what a restart, a kill, a removed
 // device or another owner's program may change, and what not.
 #include <bpf/bpf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // clsact filters, where the kernel or --without leaves TCX out: adopting and removing them beside those of
 // other Sluices and of other owners.
 #include "agent/programs/clsact.hpp"

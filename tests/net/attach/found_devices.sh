@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Detected devices: --devices auto and --pod-devices auto follow routes, addresses and devices as they change, and status
 # says why a device counts as an uplink. SEM-32, SEM-34.
 set -euo pipefail

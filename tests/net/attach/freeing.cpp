@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that the kernel frees for the agent delays no packet (REL-75): messages go to and fro during the
 // freeing, on the same processor, and, for comparison, without it. Only the long form checks the longest
 // delay, and takes the best of several rounds: a stall occurs in each round, noise does not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hooks and pins that others remove are restored, and counted (REL-19).
 #include <arpa/inet.h>
 #include <bpf/bpf.h>

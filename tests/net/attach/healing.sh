@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-19, REL-68: other programs change a running agent's devices, hooks and pins. Devices are added, renamed, set down and
 # up, and removed; links are detached and pins removed; other owners' programs are attached before and after ours. Each time
 # service recovers, the restored hooks are counted, and the other owners' programs are reported. With SLUICE_WITHOUT=tcx the

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A device that is moved to a pod and comes back (docs/threats.md): none of our programs runs on it in another network
 # namespace, even if no agent ran when it was moved, and back on the node it is served again.
 set -euo pipefail

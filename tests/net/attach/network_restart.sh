@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The node's network is restarted: addresses and default routes go, and come back seconds later. A found uplink keeps its hooks
 # meanwhile, and open connections go on; without addresses for longer it loses them. REL-149.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rtnetlink socket in its own namespace: existing state, changes, and lost notifications.
 #include "agent/netlink/node_watch.hpp"
 

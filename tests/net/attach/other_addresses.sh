@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Node ports on addresses beside the uplinks': those that the node has by a local route alone are served; of a device that is
 # not found (VRRP's macvlan with a MAC of its own) status and the log name the option, with which it is served. SEM-142.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # 500 pods' devices are added and removed while an agent runs, which learns of them by rtnetlink: selected by a prefix, and
 # fewer of them by their bridge. New devices get hooks and are served, by packets only, and nothing of removed devices stays.
 # With SLUICE_WITHOUT=tcx the same for clsact.

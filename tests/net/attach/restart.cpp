@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agents that are killed and started again while clients connect: no client may notice (SEM-78).
 #include <linux/bpf.h>
 #include <linux/rtnetlink.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Routes lead to backends, or their replies to clients, by a device that --devices does not name: external clients get no replies from these backends, and
 # the log, status and a metric say so as long as this lasts. REL-99.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Other owners' rules on a node: every path of a packet, under every rule that hosts and CNIs are known to
 // have (SEM-33, SEM-34).
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What the agent leaves to others on its node: a ClusterIP that a local cache holds, addresses that --exclude names, pods'
 # sockets under --sockets=host, and other owners' programs, which it names (REL-68, REL-73). And connected UDP sockets learn
 # of their backend's removal from the agent only (SEM-46).

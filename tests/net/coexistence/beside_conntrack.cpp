@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ten megabytes each way while the host tracks connections, drops INVALID packets and masquerades: either
 // both directions of a connection pass its stack or neither does (REL-67).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Other owners on a node: rules that forbid traffic, programs at the same hooks, and policy routing by marks
 // and sources (SEM-52, REL-66, REL-68).
 #include <bpf/bpf.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A sidecar in a pod, to whose port the pod's own rules redirect all outgoing TCP: the pod's requests get the same replies
 # and errors with it as without, and none is lost, whether pods are served by socket hooks or by packets (REL-73, SEM-160).
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two stand-alone balancers, both active, whose addresses the real BIRD announces to a router with ECMP, by the configuration of
 # docs/guides/stand-alone.md as it is. A balancer that does not serve gets nothing, by the guide's own command. One is killed: connections
 # through the other go on, those through the killed one are reset and come back to the same backend, none moves to another.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-160: a cluster within a pod (kind, k3d) whose services have the addresses of this cluster's: its own rules translate in the pod's network
 # namespace. With --sockets host its pods and its node reach its services, TCP and UDP, and those of this cluster that it does not have; with
 # --sockets all this cluster answers in its place, and a port that only it has is refused. Option and checks are the guide's.

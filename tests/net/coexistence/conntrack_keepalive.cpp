@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables that keep conntrack translating (REL-84) and tracking (REL-89), as nft lists them, and what the
 // kernel reports and accepts by ctnetlink.
 #include "agent/netlink/conntrack_keepalive.hpp"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # An external IP that the node holds now and then, as keepalived and kube-vip move it between nodes: where --external-ips names its
 # range, it is served all the time, whether or not the node holds it; the node's own address in such a range is not (REL-159).
 # Without the option it is refused while the node holds it (REL-51).

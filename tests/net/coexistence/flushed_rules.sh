@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-84, REL-89: after all rules of the node are flushed (nft flush ruleset, as nftables.service does when it starts, or iptables -F)
 # conntrack tracks again, and translates connections that kube-proxy began again, at once: the agent is notified, and recreates its tables,
 # long before its timer of half a minute.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --forwarding: what the host's forward chain sees of external clients and remote backends, and that its
 // verdict applies.
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # IPsec policies added while an agent runs: the maps and status follow them, redirected flows that match them end, and
 # clients behind a policy get no packet in the clear, by tc and by XDP (REL-88).
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's rules are detected in every mode in which it writes them, and no longer reported after they
 // are removed (choice A).
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-166: `sluice drain` to kube-proxy's rules makes a running agent leave 10256, 10249 and the health-check node ports, so that a kube-proxy that
 # waits for them listens there within seconds; those that nobody takes the agent serves again, except health-check node
 # ports. `drain --cancel` takes all back. Without kube-proxy's rules (`--force`) it keeps them.

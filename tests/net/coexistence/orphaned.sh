@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-97: programs without an agent. The agent is killed; its programs carry on the existing flows, and after
 # --orphaned-after they leave new ones to kube-proxy's rules, without any process of ours. A new agent takes new flows again.
 set -euo pipefail

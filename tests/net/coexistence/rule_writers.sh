@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # REL-165: kube-proxy's rules as the iptables of each Debian release writes them, the newest of sid included (nft and legacy), and its
 # nftables rules as each nft does, are understood: `sluice check --against kube-proxy` finds no difference; a rule that
 # nobody understands is named, and is none. `drain` refuses because of it only if what it serves lacks a rule that is understood.

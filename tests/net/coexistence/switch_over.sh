@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections
 # opened under either, and new ones all the time; from a pod's sockets, from a guest that is served by packets only, from the
 # node and from outside; both families; hundreds of them busy while they are handed over. The rules are those of kube-proxy's nftables mode, and the kernel's conntrack is the

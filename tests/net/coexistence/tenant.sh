@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a tenant who may write one Service tries against others: its claims are addresses and ports of a client, of pods and of
 # another node, once with an endpoint of the tenant's (theft), once without (refusal). Each attempt stands beside a control: what
 # begins anew towards the claimed address does reach the tenant's endpoint, or is refused (docs/threats.md; REL-123).

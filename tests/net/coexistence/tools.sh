@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What third-party tools report about services, on every path: curl, ncat, ping and traceroute, from outside, from a pod's
 # and the node's sockets, and from a guest that is served by packets only. With SLUICE_WITHOUT the same by every fallback.
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The nftables table that drops packets of connections on their way to conntrack (REL-84).
 #include "agent/netlink/tuple_filter.hpp"
 

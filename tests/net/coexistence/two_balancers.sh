@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two balancers before the same backends, with consistent selection and one secret (docs/guides/stand-alone.md): both choose
 # the same backend for a connection, by IPv4 and IPv6. One is killed: where the client's address is kept its connections go
 # on through the other, with source NAT they are reset at once and none hangs.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two clusters on one network, with the same service addresses and the same node ports (docs/threats.md): each node serves
 # its own, a service may have an endpoint in the other cluster, and packets between two services that have each other as
 # endpoint end by their hop limit and disturb no other traffic.

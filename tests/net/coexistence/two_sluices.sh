@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two Sluices of different names on one node, each with pins and ports of its own: both serve their own services, and cleanup of one leaves
 # the other's pins and links as they were, while it serves (SEM-75). By links of tcx and by clsact filters, which have no pins.
 set -euo pipefail

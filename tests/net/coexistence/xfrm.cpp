@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The watch follows IPsec policies, and the datapath no longer redirects packets that they encrypt or block
 // (REL-88).
 #include "agent/netlink/xfrm.hpp"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections from given source ports to a backend whose HTTP responses begin with its name (scripts/lib/backend.py).
 
 usage: by_port.py once ADDRESS PORT FIRST COUNT         PORT NAME for each of the client's ports FIRST, FIRST + 1, ...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uses one connected UDP socket: prints "answered NAME" for the first answer and each from another server than the one
 before, and "error: REASON" when the socket fails.
 

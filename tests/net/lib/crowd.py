@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds as many connections as it can to all given ports, and opens new ones all the time, as a hostile client does: without a
 request, or with a part of one. usage: crowd.py SECONDS EACH PORT,... ADDRESS...: EACH connections to each port of each address.
 Prints "full" when all were opened once."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends, hears and answers single datagrams of one word.
 
 usage: datagrams.py hear ADDRESS PORT               prints each word with its sender: WORD ADDRESS PORT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client and server of the disruption gate's flows, which never pause.
 
 usage: disruption.py serve NAME PORT ADDRESS...   answers each line on TCP and each datagram with "NAME " before it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Flows that never pause, over every path, for scenarios that replace agents under them, and checks of these flows. Sourced
 # after scenario.sh, with SEED set. MAPS, OUTCOMES and FLOWS hold the state when all flows were open.
 # shellcheck shell=bash

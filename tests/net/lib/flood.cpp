@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends live frames by BPF_PROG_TEST_RUN. The only file that includes the flood's skeleton.
 #include "tests/net/lib/flood.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A SYN flood out of a network namespace, at the full rate of its device.
 #pragma once
 

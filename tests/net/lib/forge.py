@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sends forged TCP segments of a connection whose sequence numbers are unknown: RST, RST with ACK, FIN with ACK; or bare ACKs.
 
 usage: forge.py ADDRESS PORT ADDRESS PORT [ack]: from the first to the second, which must be of one family.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sends datagrams as fragments made by scapy, in orders in which no kernel sends them.
 
 usage: fragments.py SOURCE PORT DESTINATION PORT SIZE NUMBER ORDER: one datagram of SIZE bytes, whose identification is NUMBER;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the address that getaddrinfo returns first for a name with several addresses. usage: getaddrinfo_order.py PORT ADDRESS...
 Mounts a hosts file over the system's, so it needs its own mount namespace."""
 

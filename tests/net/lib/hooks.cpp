@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads pinned links as any other program could.
 #include "tests/net/lib/hooks.hpp"
 

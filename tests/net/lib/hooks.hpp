@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the attach tests: the pinned links, one start of the datapath, a pair of devices.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sends forged ICMP errors of an attacker that knows or guesses tuples of flows, but no sequence numbers.
 
 usage: hostile_icmp.py FLOWS    the output of `sluice flows -o json`: errors about both directions of each flow, and about unknown tuples"""

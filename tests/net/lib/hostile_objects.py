@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes manifests as a hostile tenant might: valid enough to be decoded, and otherwise as invalid and large as possible.
 
 usage: hostile_objects.py DIRECTORY [all]   (one object per file; the names begin with "hostile-")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends ten requests a second on one HTTP connection, all of which the same backend must answer.
 usage: http_connection.py ADDRESS PORT DIRECTORY. Makes DIRECTORY/connected-PID once it is connected. While DIRECTORY/pause exists, no request is sent; when DIRECTORY/stop appears, it prints
 the number of responses. Another backend or a broken connection is an error."""

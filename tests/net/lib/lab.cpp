@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Namespaces, cgroups and the janitor process that removes them.
 #include "tests/net/lib/lab.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment of a net test: its own network namespace, cgroup and pins, removed at the end, even if the
 // test is killed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes services at any of their addresses, and the CNI's masquerade rules.
 #include "tests/net/lib/paths.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths of packets through the node of a PodScene: which client, which backend, and which address of a
 // service. For the coexistence tests.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Namespaces, routes and exchanges.
 #include "tests/net/lib/pod_scene.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node with two pods without socket programs, another node and an external client, all on one network: the
 // environment of the packet tests.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Ports on which the agent and kube-proxy both listen. Sourced after scripts/lib/netlab.sh; CHECKED is the health-check node port.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends a SYN by a raw socket, which no socket hook sees, and prints the flags of the first answer from there: "SA" or "R".
 
 usage: raw_syn.py SOURCE ADDRESS PORT    exit code 1 with "nothing" if nothing comes back in two seconds"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command with a seccomp filter that makes bpf() return an error. usage: refuse_bpf.py EPERM|ENOSYS COMMAND..."""
 
 import ctypes

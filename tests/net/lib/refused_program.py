@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a copy of the agent with a program that every verifier refuses, because it writes beyond its stack.
 
 usage: refused_program.py AGENT OBJECT COPY PROGRAM|VARIABLE+OFFSET...: OBJECT is the file of programs that the agent has in it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes maps and calls the sockets API.
 #include "tests/net/lib/scene.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Services written directly into the maps, and sockets that use them: the tools of the socket tests.
 #pragma once
 

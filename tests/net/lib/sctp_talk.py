@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """SCTP's handshake over raw sockets, for kernels without SCTP; packets and checksums are scapy's.
 
 usage: sctp_talk.py serve ADDRESS PORT: answers until it is killed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes services as manifests, each with a slice, to temporary files that are then renamed, as fast as possible.
 
 usage: services.py PREFIX COUNT ENDPOINTS DIRECTORY    (PREFIX-0, PREFIX-1 ...: addresses in a network of the prefix below 10.97.0.0 to

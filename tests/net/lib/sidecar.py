@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service mesh's sidecar proxy: accepts connections that REDIRECT sends to its port, and connects to their original destinations.
 usage: sidecar.py PORT MARK. Prints the destination of each connection, with "refused" if it cannot be reached; its own
 connections have the mark, which exempts them from the rule."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # An API server that accepts connections and never replies, and a kubeconfig for it. Sourced after scenario.sh.
 
 # silent_server: starts the server at 127.0.0.1:6443 of the lab's node; $LAB_DIR/server.log says "accepted" for each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The datapath with the test's own sockets: the environment of the tests of the socket programs.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that must not notice a change of the service proxy.
 
 usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    ten requests a second on one socket, all to the same backend

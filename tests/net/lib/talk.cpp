@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP and UDP conversations.
 #include "tests/net/lib/talk.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations between two hosts through the datapath: data of any size in both directions.
 #pragma once
 

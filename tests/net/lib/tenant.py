@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes what one tenant may write: a Service with external addresses, and a slice by hand for each family.
 
 usage: tenant.py DIRECTORY NAME PROTOCOL PORT[-PORT] ADDRESS[,ADDRESS...] [ENDPOINT:PORT,...] [--status]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds run in a thread of their own; the io_context takes their report.
 #include "tests/net/lib/udp_round.hpp"
 

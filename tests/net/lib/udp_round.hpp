@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's rounds over connected UDP sockets whose backend is gone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asymmetric routes: a client's packets arrive by one uplink, and packets to the client leave by another. If
 // rp_filter is 0 or 2 the kernel serves such clients, so Sluice must, too.
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Backends that EndpointSlices place on this node but whose replies pass none of its hooks: a pod with a macvlan device on
 # the uplink, and a pod that is on another node in truth. They answer clients outside and pods in both families, by TCP and
 # UDP, by tc, by XDP and forwarded by the stack; with the traffic policy Local the client's address is lost, which status

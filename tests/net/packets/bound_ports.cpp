@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-176: an unprivileged process binds every port from which source NAT takes its own.
 #include <fcntl.h>
 #include <sys/prctl.h>

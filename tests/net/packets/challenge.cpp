@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-175: a client connects again from a port whose last connection its server still has: in TIME_WAIT,
 // because the server closed first, or half-open, because the client or this node lost its state. The server
 // answers the SYN by an ACK, the client sends a reset, and its next SYN opens, within milliseconds as without

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-16: checksums that the sender left to its card and that the datapath updated are completed by the
 // node's kernel, because the outgoing device has no checksum offload. The receivers verify every checksum.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses that a tenant's Service claims meet only what begins something, on real sockets and tunnels
 // (docs/threats.md), and what the node itself sends without a socket call is served (SEM-140).
 #include <fmt/format.h>

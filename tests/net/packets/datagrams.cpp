@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-14, SEM-42, SEM-43: datagrams of 8 KB, larger than every MTU, through a service and back, fragmented by
 // kernels and with the fragments in other orders.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clients behind a route that adds headers of its own (ip route ... encap seg6): no program can send by it,
 // so the stack sends the replies, and those of backends here have its headers by the time they pass egress.
 #include <fmt/format.h>

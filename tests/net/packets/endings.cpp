@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What live flows and sockets do when their backend or their service is removed: TCP drains, UDP changes to
 // another backend within a second, connected UDP sockets get an error if nobody connects them (SEM-45 to
 // SEM-48, SEM-94, REL-8 to REL-10, REL-71, REL-161).

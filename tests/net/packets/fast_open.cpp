@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP Fast Open (RFC 7413) by real sockets, through a node port: the server replies to the SYN's data, and
 // the whole reply arrives while no acknowledgement of the client leaves its host (REL-5).
 #include <netinet/in.h>

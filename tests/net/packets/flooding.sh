@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Two nodes with the same services behind a switch that floods: each frame reaches both, and the node whose address it does
 # not have ignores it, by tc and by XDP, also in promiscuous mode (REL-91).
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-72: FINs and resets that a third host forges without the connection's sequence numbers, from either
 // side, while data passes: the hosts recognise them, and the flow goes on unchanged. REL-89: one source port
 // of a client is used both directly to a backend and through a service, by the client or by a forger.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Hostile ICMP: an off-path host that knows the tuples of all flows sends every ICMP error about both directions of them,
 # whole, truncated and nested (docs/threats.md). No flow ends or changes its state or its path MTU, and the node itself
 # accepts none of the errors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-177: the address that source-NATed flows have at their backends leaves the node. Their replies do not
 // come back any more; once the agent has ended them, TCP is reset by its next packet, and UDP goes on from
 // another address. An address that returns in time keeps its flows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Open connections through a node with two uplinks, when a route moves from one to the other, and when a
 // device is made again: kube-proxy's survive that, because the kernel routes each packet.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backends behind a VXLAN device, configured like flannel's, reached from sockets, pods and external clients.
 #include <fmt/format.h>
 #include <sys/socket.h>

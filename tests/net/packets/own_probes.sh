@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What tools on the node send to services without a socket call that the hooks translate: traceroute -T, nmap -sS, SYNs by raw
 # sockets, in both families. They reach a backend, once translated, also while a tenant claims the backend's address
 # (SEM-140, REL-123), and answers come from the service.

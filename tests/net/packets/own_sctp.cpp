@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SEM-32: SCTP from the node's own processes to services: no socket hook sees it, so the packets are
 // translated when they leave.
 #include <fmt/format.h>

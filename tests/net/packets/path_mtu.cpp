@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-15: a path behind the load balancer with a smaller MTU than the clients' paths. The routers' ICMP
 // errors reach the senders with the service's address in them, and transfers complete; traceroute works
 // (SEM-41).

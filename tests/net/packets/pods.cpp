@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets of pods without socket programs: served at the host's ends of their devices, routed and bridged,
 // both families, TCP and UDP.
 #include "agent/attach/pods.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Priority-tagged frames (VLAN 0) belong to the device itself, as in the kernel.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

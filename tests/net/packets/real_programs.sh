@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Real programs as servers, as clients and as proxies, each in both families through sockets, tc, XDP in the driver and generic XDP (issue 25: what
 # works unchanged stays so): Debian's, and
 # small ones of our own with Go's, Rust's, Java's, Node's and Python's libraries, io_uring, sends without copies, gRPC that is silent for 90 s, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SEM-40: complete SCTP associations of an independent stack: usrsctp's echo server and client, which need no
 // SCTP in the kernel, because they use raw sockets.
 #include <fmt/format.h>

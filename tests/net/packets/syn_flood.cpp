@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-4: SYNs from ever new clients, from another namespace and at the device's full rate, while a thousand
 // established connections make progress, and as many that the node only routes. SLUICE_LONG: ten million SYNs
 // with all optional features, or SLUICE_SYNS; a tenth of that for IPv6, and for scenes that differ only in a

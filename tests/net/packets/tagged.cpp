@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // VLAN-tagged frames belong to the VLAN's device, whether the tag is in the frame or in the metadata.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XDP as an accelerator that can be added and removed under traffic, between two devices, and where frames
 // are lost behind it (REL-20).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that are too large for XDP: it leaves them to tc, and takes the small ones of the same connections
 // (SEM-43, REL-20).
 #include <fmt/format.h>

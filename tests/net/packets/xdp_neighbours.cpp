@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XDP and link-layer addresses that change: neighbours that are flushed or wrong, and the device's own
 // (REL-21, REL-65).
 #include <fmt/format.h>

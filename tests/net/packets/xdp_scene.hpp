@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node whose uplink runs XDP, two services, and clients that make requests all the time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves one file by HTTP, or fetches it, with the JDK's own server and client.
 // usage: FileByHttp serve PORT FILE | FileByHttp get URL
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Backends that change under real programs' traffic, for tests/net/packets/real_programs.sh: a service of nginx in worker-a
 # and worker-b, and of PostgreSQL in worker-a, whose endpoints are added and removed. The backends keep running, so no
 # request may fail. Sourced by it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The clients of tests/net/packets/real_programs.sh: ask_SERVER ADDRESS PORT, run as WHO. Sourced by it.
 # shellcheck shell=bash
 # shellcheck disable=SC2016  # other languages' variables

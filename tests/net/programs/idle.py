@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many connections that are idle for a while: each asks memcached for its version, is idle, and asks again.
 
 usage: idle.py ADDRESS PORT COUNT SECONDS"""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a name's addresses, one per line, by getaddrinfo() of the linked libc. usage: resolve NAME */
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The servers of tests/net/packets/real_programs.sh, in worker-a, and the proxies, in pod. Sourced by it.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Echo by io_uring: a server with multishot accepts and receives, and clients that connect, send (zero-copy) and receive by the
  * ring.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Echoes a file by zero-copy sends (MSG_ZEROCOPY), and by sendfile.
 
 usage: zerocopy.py serve PORT | zerocopy.py stream ADDRESS PORT FILE | zerocopy.py sendfile ADDRESS PORT FILE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a UDP socket answers: an address that a tenant may claim (external IP, load balancer, node port) meets
 // new traffic only, not a conversation that a peer began, or that the socket began before the claim.
 #include <bpf/bpf.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A tenant claims the broadcast addresses of the node's subnet and of its pods', as external IPs and as a load balancer's: what
 # sockets send there reaches the subnet, by sendto and by connect, of a subnet that the node gets meanwhile too (REL-121).
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Node ports on localhost: they serve the node's own processes, in both families, and no host on the network
 // (SEM-35, choice B, REL-50). An unspecified destination is localhost, as the kernel makes it.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets of processes that move to other network namespaces and cgroups, and sockets that were restored from
 // a checkpoint: docs/threats.md, "Sockets".
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connected UDP sockets whose backend is gone are connected again, and go on at another one (SEM-46, SEM-151
 // to SEM-153).
 #include <sys/socket.h>

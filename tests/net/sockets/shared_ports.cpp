@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets that share a port: the kernel gives one of them what another asked for.
 #include <sys/socket.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SEM-38 at the socket hooks: the client is a network namespace; every new flow renews the entry; another
 // backend is chosen after the timeout, if the backend is no longer eligible, and for another client.
 #include <fmt/format.h>

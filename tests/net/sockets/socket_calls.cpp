@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls the socket programs translate, refuse or ignore: every outcome of a call.
 #include <fcntl.h>
 

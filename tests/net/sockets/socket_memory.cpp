@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The socket pairs that a socket remembers, which give its replies and its peer the service's address.
 #include <netinet/tcp.h>
 #include <sys/socket.h>

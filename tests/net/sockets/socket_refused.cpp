@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP sockets that connect to a service without endpoints: the call succeeds, what is sent is rejected by the
 // packet hooks, and the socket's next call returns the error, as where rules of the host translate packets
 // (SEM-31).

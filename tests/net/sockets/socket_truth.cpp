@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which set serves the node's own processes: the cases "node to ..." and "localhost to ..." of upstream's
 // TestInternalExternalMasquerade, with their names; tests/prog/fixtures/tables_clients.py has the other
 // clients' cases. Sockets keep every source address, so upstream's masquerade column is not tested here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversations through the socket programs: both families, both protocols, and the peer address that a
 // socket reports.
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-140: the memory of sockets' storage has a limit, and what happens there.
 #include <bpf/bpf.h>
 

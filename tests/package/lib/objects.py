@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalizes the objects of YAML on standard input: sorted by kind and name, with lists of named items sorted by name, and keys in order.
 Annotations that only Helm reads (helm.sh/…) are left out."""
 

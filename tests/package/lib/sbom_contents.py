@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the image's contents against its SBOM, by other means than scripts/lib/sbom.py: the dynamic linker's list, each file's
 bytes on this machine, and dpkg's database. usage: sbom_contents.py ROOT SBOM; of an image of this machine's architecture.
 

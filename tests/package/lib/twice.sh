@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Makes an artifact twice, and compares both. Sourced after scenario.sh.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A full table of session affinity: a client that reconnects again and again evicts no other entries.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Source NAT under pressure: tens of thousands of flows to one backend from one node (REL-6, REL-7).
 #include <array>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processors claim the same few source ports at the same time (REL-7): claims that are too old, claims
 // that are replaced, and claims that become assured meanwhile. Two flows never get the same tuple.
 // SLUICE_LONG=1 runs more rounds.

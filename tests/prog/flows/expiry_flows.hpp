@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flows in real tables, written as the programs write them: two entries that refer to each other. For tests
 // and benches.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expiry in real tables: which flows end, which stay, and a walk while other threads delete and insert
 // (REL-23, 74).
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-3: both flow tables are full. Established flows stay, new ones work, and a number of entries of the
 // unassured table, which evicts in approximate LRU order, survives.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk that hands flows over to conntrack, with real flow tables and a fake conntrack (REL-84).
 #include "agent/tables/hand_over.hpp"
 

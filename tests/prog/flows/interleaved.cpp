@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tasks of different priorities process packets on one CPU (REL-120): no packet is mixed up with another's,
 // and every one is counted. Only on PREEMPT_RT do tasks preempt one another within a program, so this proves
 // something in the guest with such a kernel (tests/kernels/realtime.sh).

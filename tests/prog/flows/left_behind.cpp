@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What remains of a service's clients, affinity and flows, after the service has changed. SEM-49: policies
 // and sets apply to new flows. REL-81: if a backend id, or a pod's address, now belongs to another service,
 // no entry leads there. SEM-45: UDP flows leave a service that lost their frontend. That a service number is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Redirected flows whose route moves: once a second a packet looks for the route again, so that a flow leaves
 // a device that no longer leads to its backend or client, or that exists no more (bpf/path/route.h).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Source ports of new flows are spread over the whole range, whichever backend is chosen.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No value read from a flow table is used without its check: one processor carries packets of flows, while
 // the other adds and removes flows of another service in the same tables. SLUICE_LONG=1 runs 60 million
 // packets.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables used on one processor while the other makes the kernel reuse their elements: affinity, and flow
 // tables with few buckets (REL-63). No value is used without its check, and no entry stays without its flow's
 // other one. SLUICE_LONG=1 runs longer.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the linked object with libbpf and drives it by BPF_PROG_TEST_RUN.
 #include "tests/prog/lib/harness.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment of a prog test: its own network namespace, the programs loaded into private, unpinned maps,
 // and one call that runs a packet through a program. For tests/prog and bench only.
 #pragma once

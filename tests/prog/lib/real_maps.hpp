@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps that Tables writes, created in the kernel for one test or bench and not pinned.
 #pragma once
 

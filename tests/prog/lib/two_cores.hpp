@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which CPU a test runs on: two threads on two CPUs for races, or one CPU for what programs count per CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes headers byte by byte.
 #include "tests/prog/packets/build.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds packets. The reference (reference.hpp) computes every checksum, over all bytes.
 #pragma once
 

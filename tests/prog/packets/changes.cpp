@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The changes that a table may make: services, backends and frontends, and the effects of time and faults on
 // flows.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several balancers before one service: with consistent selection the same tuple gets the same backend on
 // every node, whatever the node's own secret, and when a backend is removed hardly any flows but its own
 // move.

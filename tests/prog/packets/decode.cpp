@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/prog/packets/decode.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints packets as text: the fields of every header, to show why a test failed.
 #pragma once
 

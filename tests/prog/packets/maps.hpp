@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers that change whole maps and parse the words of tables; for World's two files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random valid packets of random flows, compared with a model of translation: new addresses, new ports, one
 // hop less, and checksums recomputed over every byte.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random rare packets of known flows, compared with a model that builds each input and output from scratch:
 // SCTP, IPv4 options, chains of IPv6 extension headers, fragments, and ICMP errors about all of them; at tc
 // and at XDP.

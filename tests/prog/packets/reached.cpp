@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the tables reach every outcome of a packet, and whether every program loads with every
 // configuration (REL-95).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads headers byte by byte and computes checksums over all bytes.
 #include "tests/prog/packets/reference.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An independent reader of packets: finds the headers, and computes the checksums over every byte as in RFC
 // 1071, and for SCTP as in RFC 9260. Shares no code with the programs.
 #pragma once

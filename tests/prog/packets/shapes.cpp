@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets with unusual memory layouts: large segments, and XDP frames in several buffers.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Table commands that change the node around the programs: sockets, and connections in conntrack.
 #include <fmt/format.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>

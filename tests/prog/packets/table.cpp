@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and runs tables of packets; the format is described in fixtures/generate.py.
 #include "tests/prog/packets/table.hpp"
 

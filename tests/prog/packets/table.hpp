@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of packets (fixtures/*.table): reads it, runs it against a World and reports the differences.
 #pragma once
 

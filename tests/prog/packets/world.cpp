@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds devices, addresses, neighbours and routes by `ip`, and fills the maps through the structs of
 // maps/abi/abi.h.
 #include "tests/prog/packets/world.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The network and the services of the packet tests: fixtures/world.txt set up in a namespace and in the maps.
 #pragma once
 

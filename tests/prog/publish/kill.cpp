@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent killed at any instruction: readers see consistent state, and the next agent restores what a clean
 // start would have written (REL-38). SLUICE_LONG=1 kills 1,000 times.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the checker with a test's maps and runs it in a thread.
 #include "tests/prog/publish/lab.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reader on one processor that continuously selects by the programs' selection functions, and counts
 // backends that its service cannot have had. Also makes the endpoints that the reader recognises.
 #pragma once

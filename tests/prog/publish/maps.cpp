@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The typed views of kernel maps: values, walks while entries are deleted, memory, pins, sweeps, grace
 // periods.
 #include <bpf/bpf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proof that publishing never shows a mixed set: two services are swapped between disjoint sets of backends,
 // thousands of times, while another processor selects from both. SLUICE_LONG=1 runs the long form.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which devices are served, and on which of them XDP runs by default (REL-94).
 #include "agent/attach/device_kind.hpp"
 

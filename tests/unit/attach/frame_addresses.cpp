@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The link-layer addresses that XDP compares frames with: which device has which entry, and that the memory
 // of all programs has the same entries (REL-91).
 #include "agent/attach/frame_addresses.hpp"

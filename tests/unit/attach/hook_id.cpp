@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The readable text of a hook id.
 #include "agent/attach/hook_id.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which devices are pods' devices, and how the command line selects them.
 #include "agent/attach/pods.hpp"
 

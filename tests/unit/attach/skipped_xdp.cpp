@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drivers that take an XDP program and run it for no frame (SEM-80).
 #include "agent/attach/skipped_xdp.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How untrusted names are escaped for output: one row for each text.
 #include "agent/base/escape.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Findings, their severity, and how `sluice check` shows them.
 #include "agent/base/findings.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines: readable text, valid JSON for any message, each complaint once.
 #include <fmt/format.h>
 #include <spdlog/logger.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why the kernel refuses bpf(): derived from /proc's facts about a process, and from the error code.
 #include "agent/base/privileges.hpp"
 

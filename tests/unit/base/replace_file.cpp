@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file is replaced as a whole, and nothing else is written.
 #include "agent/base/replace_file.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `sluice alive --textfile` writes for node_exporter (REL-97).
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of the commands for given values; needs no kernel.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>

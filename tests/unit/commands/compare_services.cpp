@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares kube-proxy's frontends with ours: each kind of difference, and what is no difference.
 #include "agent/commands/compare_services.hpp"
 

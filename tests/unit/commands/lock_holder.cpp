@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds the lock of a pin directory, asked of the kernel: another process's locks do not matter
 // (REL-132).
 #include <fcntl.h>

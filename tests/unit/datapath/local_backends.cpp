@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How endpoints of this node are reached, and when the kernel is asked again (SEM-141).
 #include "agent/datapath/local_backends.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the k8s tests: a sink that records what is reported to it, one line each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which chains are kube-proxy's, and what is removed with them.
 #include "agent/kube_proxy/chains.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same rule in each form in which some version of iptables-nft or nft writes it, or may.
 #include <endian.h>
 #include <fmt/format.h>

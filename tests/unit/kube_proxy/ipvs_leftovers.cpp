@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which virtual services and IP sets are kube-proxy's, and which of IPVS's connections conntrack can carry
 // on.
 #include "agent/kube_proxy/ipvs_leftovers.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads recordings of kube-proxy's rules, and shows the services found in them as lines of text.
 #pragma once
 

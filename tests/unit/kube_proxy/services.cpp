@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services read from the kernel's dumps of a real kube-proxy's rules (tests/e2e/check_against.sh records
 // them): the same for all modes.
 #include <endian.h>

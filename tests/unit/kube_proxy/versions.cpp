@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kube-proxy of each Kubernetes release writes in its modes nftables and IPVS for
 // tests/corpus/kube_proxy_versions/objects.yaml (tests/e2e/lib/record_versions.sh records it): the services
 // found in it are the same for all, and exactly those of the objects.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arena compared with a plain array of marks, and the pool of numbers.
 #include "maps/arena.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory-mapped arrays: the kernel's stride, word access, and what one store copies.
 #include "maps/mapped.hpp"
 

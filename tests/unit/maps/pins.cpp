@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths of pins, and the messages about them.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conntrack's sysctls as kube-proxy sets them, in the test's own directory.
 #include "agent/netlink/conntrack.hpp"
 

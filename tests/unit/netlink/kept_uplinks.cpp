@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uplinks that are kept through a restart of the network's configuration (REL-149).
 #include "agent/netlink/kept_uplinks.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Network namespaces that are gone before they are entered.
 #include "agent/netlink/netns.hpp"
 

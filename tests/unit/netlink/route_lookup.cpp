@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The route request to the kernel, and the interpretation of its reply (REL-99).
 #include "agent/netlink/route_lookup.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rtnetlink's reports of devices and addresses as bytes, and their interpretation.
 #include <linux/if_addr.h>
 #include <linux/if_link.h>

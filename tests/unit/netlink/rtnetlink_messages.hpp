@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds rtnetlink messages as the kernel sends them, and feeds dumps to a RtnetlinkDump, for tests.
 #pragma once
 

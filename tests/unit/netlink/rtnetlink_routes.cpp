@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rtnetlink's reports of routes as bytes: which of them count, and when they are requested again.
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

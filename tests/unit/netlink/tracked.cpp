@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ctnetlink messages as bytes: the kernel's reports of connections, and the requests to track one.
 #include "agent/netlink/tracked.hpp"
 

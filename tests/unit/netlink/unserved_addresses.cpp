@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses that serve node ports on devices that are not served (SEM-142).
 #include "agent/netlink/unserved_addresses.hpp"
 

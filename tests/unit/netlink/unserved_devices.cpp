@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices that lead to backends but have none of our programs, and when the log reports them (REL-99).
 #include "agent/netlink/unserved_devices.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uplinks and pods' devices on nodes as installers, clouds and CNIs configure them.
 #include "agent/netlink/uplinks.hpp"
 

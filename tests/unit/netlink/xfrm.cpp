@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which packets that leave the node IPsec policies cover (REL-88).
 #include "agent/netlink/xfrm.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-134: one bound for the connections of many servers, of which every client has a share.
 #include "agent/observe/connection_pool.hpp"
 

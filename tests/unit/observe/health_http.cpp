@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP server over real sockets on loopback: replies, errors, limits and deadlines (REL-57).
 #include <arpa/inet.h>
 #include <netinet/in.h>

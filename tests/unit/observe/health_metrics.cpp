@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of a scrape: every outcome with its count, kube-proxy's names with kube-proxy's buckets.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probes' verdicts over time, and their bodies as clients of kube-proxy parse them (SEM-59, 60, 63).
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health-check node ports: what is reported about a service, and which servers exist (SEM-58, SEM-62).
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of a process from /proc: of this one, and from files as the kernel may write them.
 #include "agent/observe/process_stats.hpp"
 

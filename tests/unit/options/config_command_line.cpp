@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line as a table: which options are accepted, what they mean, and the message for every mistake.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options for flow timeouts.
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>

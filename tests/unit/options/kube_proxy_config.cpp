@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kube-proxy's configuration file as tables: what each field sets, the error messages, and a file that
 // changes while the agent runs (SEM-68).
 #include "tests/unit/options/kube_proxy_config.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads kube-proxy's configuration files and flags as the agent does, for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of kube-proxy's fields and flags against upstream's types, and as docs/kube-proxy-config.md shows
 // it (SEM-68).
 #include "agent/options/kube_proxy_config_table.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options for switching from one service proxy to another.
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>

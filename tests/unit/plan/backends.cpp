@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of backends in chunks: equal regardless of how they are divided, shared where nothing changed, and
 // published as if made from scratch.
 #include "agent/plan/backends.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which part of an object that exceeds the limits is planned: the same on every node, in time limited by the
 // object's size (REL-93).
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers that make the objects of planning tests.
 #pragma once
 

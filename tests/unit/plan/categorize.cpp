@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Upstream's TestCategorizeEndpoints (Kubernetes v1.36, pkg/proxy/topology_test.go), case by case with its
 // names; and our own rows below it.
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which changes the model reports, when, and how often.
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The incremental model compared with planning from scratch: any sequence of changes must result in the same
 // plans.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A PlanSink that records what the maps would hold, and detects changes without effect.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plans after any sequence of changes are those of an agent that starts then: with tables of consistent
 // selection that do not suffice, labels that become known and unknown, addresses of devices and API servers,
 // and objects that need several turns.

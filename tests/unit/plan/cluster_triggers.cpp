@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which change triggers are measured: kube-proxy's own cases (TestLastChangeTriggerTime), with their names,
 // and our own.
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planning one service does not delay the others (REL-93).
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which service ports get tables for consistent selection, if there are not enough for all (REL-96).
 #include "agent/plan/consistent_budget.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of endpoints that is updated in place equals one made from scratch.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

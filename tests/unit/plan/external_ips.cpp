@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // External IPs that this node holds: a floating address (keepalived, kube-vip) is served where --external-ips
 // names it, and the node's own is safe from ranges (REL-51).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of several services gets an address that they all claim (SEM-82, REL-90).
 #include "agent/plan/frontends.hpp"
 

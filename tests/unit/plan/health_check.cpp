@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of health-check replies depends only on what has changed (REL-93).
 #include "agent/plan/health_check.hpp"
 

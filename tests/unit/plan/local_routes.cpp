@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints of this node that are reached by an uplink: in their sets as before, but packets reach
 // them as on another node (SEM-141).
 #include "agent/plan/local_routes.hpp"

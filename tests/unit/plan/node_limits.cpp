@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pure parts of the checks at a start: memory of the maps, limits of cgroups, timer frequencies.
 #include <catch2/catch_test_macros.hpp>
 

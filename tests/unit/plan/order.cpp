@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of backends (SEM-29) and which of equal endpoints counts (SEM-4, SEM-30).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which backends may serve external clients, in parts between which services change (REL-99).
 #include "agent/plan/outside_backends.hpp"
 

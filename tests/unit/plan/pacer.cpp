@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large plans are written in parts: each part is small, all of them together are the plan, and between parts
 // no client is admitted or refused that is not so before or after (REL-93).
 #include "agent/plan/pacer.hpp"

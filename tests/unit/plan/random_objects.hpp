@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random objects of a small cluster in which they often conflict: few names, few addresses, few ports.
 #pragma once
 

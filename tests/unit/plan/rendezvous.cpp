@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The consistent table: shares, which slots move when members are removed, and that it depends on the
 // endpoints only.
 #include "agent/plan/rendezvous.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plans of a service between its spec and the planning that follows.
 #include "agent/plan/service_model.hpp"
 

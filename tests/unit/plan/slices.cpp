@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From slices to endpoints: the situations of upstream's endpoint slice cache (Kubernetes v1.36,
 // pkg/proxy/endpointslicecache_test.go), written as our own cases.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Map entries as text (maps/text.hpp), where goldens do not cover it.
 #include "maps/text.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases of hints and topology keys that no scenario of tests/golden covers.
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights become slots: exactly where a set is small, and within a budget where it is not (choice I).
 #include "agent/plan/weight_slots.hpp"
 

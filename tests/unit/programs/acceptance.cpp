@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-130, REL-131: what is done without a program that the kernel refuses, against a kernel that is a list
 // of refusals. tests/net/agent/refused_programs.sh lets the real one refuse each.
 #include "agent/programs/acceptance.hpp"

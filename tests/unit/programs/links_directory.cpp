@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The modification time of a directory of pins: two changes never have the same time (REL-19).
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a kernel's description of itself says of tasks that preempt one another within our programs.
 #include "agent/programs/preemption.hpp"
 

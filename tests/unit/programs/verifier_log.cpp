@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which lines of the verifier's log are shown to the operator: from real logs, and for each form of reason
 // (REL-95).
 #include "agent/programs/verifier_log.hpp"

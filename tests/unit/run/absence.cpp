@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The message about the time without an agent before a start (REL-97).
 #include "agent/run/absence.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API servers' addresses that an agent knows from the previous start.
 #include "agent/run/api_server_cache.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text about ports that other processes hold.
 #include "agent/run/health_check_ports.hpp"
 

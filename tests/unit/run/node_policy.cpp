@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs' settings for clients and ports, derived from options and the agent's own Node.
 #include "agent/run/node_policy.hpp"
 

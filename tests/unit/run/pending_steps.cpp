@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which steps run, when, and in which order.
 #include "agent/run/pending_steps.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events about ports that another process holds (SEM-150).
 #include "agent/run/port_events.hpp"
 

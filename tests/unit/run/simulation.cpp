@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agent, API and map writer in one thread with random time and network: old, missing, truncated or split
 // views, servers that refuse, lag, or lose their history or their store, map calls that fail, kills at any of
 // them, other programs that write the tables. After all faults end, the maps equal those of a fresh list and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An API server and its network for the simulation.
 #include "simulation_server.hpp"
 

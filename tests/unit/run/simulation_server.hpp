@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An API server and its network for the simulation: objects with versions and a history, and connections that
 // reply in pieces, with old data, wrongly, or not at all, at random.
 #pragma once

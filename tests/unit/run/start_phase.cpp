@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When hooks are attached, when the node becomes ready (SEM-63), and what a start waits for.
 #include "agent/run/start_phase.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages about a start that takes a long time.
 #include "agent/run/start_progress.hpp"
 

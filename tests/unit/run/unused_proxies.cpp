@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-180: HTTP proxies of the environment, which the agent does not use, are named.
 #include "agent/run/unused_proxies.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-133: files that every user may write are named at the start and by `check`.
 #include "agent/run/writable_paths.hpp"
 

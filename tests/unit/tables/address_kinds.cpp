@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses and ranges that belong to no single service: ClusterIPs, this node's addresses, pods' ranges.
 #include <catch2/catch_test_macros.hpp>
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_addresses alone: the kind of each address, which entries a write changes, and what stays pending after
 // an error.
 #include "agent/tables/address_table.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Tables writes, keeps, retires and reuses, tested with fakes of the kernel.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

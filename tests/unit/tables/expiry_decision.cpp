@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a flow has ended: protocol, states and idle time of both entries, as a table; and the key of the
 // other entry.
 #include <algorithm>

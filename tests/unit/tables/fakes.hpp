@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fakes for everything by which Tables accesses the kernel: tables in memory that fail on demand, grace
 // periods and sweeps that end on demand; and the tables' content as lines, for comparison.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_frontends alone: entries, frontends that move between services, and the addresses and node ports that
 // follow from them.
 #include "agent/tables/frontend_table.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which tables must be larger, and how large, after entries did not fit (SEM-81).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

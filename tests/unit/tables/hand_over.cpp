@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which flows can be handed over to conntrack, and the entries made for them.
 #include "agent/tables/hand_over.hpp"
 

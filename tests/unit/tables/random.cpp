@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers that are delayed at any point of a selection, during random changes: whatever they do next leads to
 // an endpoint that their service has had since they began. Grace periods end only after those readers. Also
 // in tables that are too small, where each service is written or fails, and nothing waits for ever.

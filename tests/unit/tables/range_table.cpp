@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lb_ranges alone: source ranges of services, and lists, in one map.
 #include "agent/tables/range_table.hpp"
 

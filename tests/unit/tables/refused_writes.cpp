@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Tables keeps, says and tries again when a table is full or the kernel refuses a write.
 #include <catch2/catch_test_macros.hpp>
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repair of entries that other programs changed (SEM-70).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the next agent adopts existing tables: a clean state, a killed agent's, and another program's.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which plans wait to be written, and for how long.
 #include "agent/tables/retry_queue.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Service ports, their numbers and names: adding, removing, and the state after an error.
 #include "agent/tables/service_table.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wanted sizes of tables: when a table is too small, and how much larger or smaller it should be.
 #include "agent/tables/table_sizes.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When the tables say that connected UDP sockets may have lost their backend, or may have one now.
 #include <catch2/catch_test_macros.hpp>
 #include <utility>

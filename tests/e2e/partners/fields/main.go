@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints every field of kube-proxy's configuration type, one per line: its JSON path, a tab, its type. It uses reflection, so
 // that the list contains fields that upstream adds. Types with their own JSON decoder (durations, quantities) are leaves.
 package main

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves one file by HTTP, gRPC and HTTP/3, and fetches it, with Go's standard library, grpc-go and quic-go.
 // usage: talk serve FILE | talk http URL | talk http3 ADDRESS:PORT | talk grpc ADDRESS:PORT IDLE-SECONDS
 package main

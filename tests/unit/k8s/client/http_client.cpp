@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client's requests and connections against a server that misbehaves.
 #include "http_client.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HTTP client for tests against the server of server.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client with several servers, and with names that have several addresses.
 #include <fmt/format.h>
 

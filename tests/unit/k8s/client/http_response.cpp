@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP responses: in any pieces, chunked, compressed, truncated or malformed.
 #include "k8s/client/http_response.hpp"
 

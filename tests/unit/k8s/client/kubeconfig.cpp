@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kubeconfig files and a pod's service account: the resulting access, and a message for each part that is
 // ignored.
 #include "k8s/client/kubeconfig.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resolver by itself; tests of the client show it with servers.
 #include "k8s/client/resolver.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server of coroutines on the test's own context; certificates by OpenSSL.
 #include "server.hpp"
 

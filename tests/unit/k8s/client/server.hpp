@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HTTP server for tests that sends exactly what a test specifies, including invalid responses; with or
 // without TLS.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers shared by the decoder's tests: build objects' JSON from a few members, and print decoded objects.
 #pragma once
 

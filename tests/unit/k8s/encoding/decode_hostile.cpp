@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors that reject an object, hostile input, positions of problems (REL-36; choice J).
 #include <filesystem>
 #include <random>

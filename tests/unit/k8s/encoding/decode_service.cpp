@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Services from JSON: what each field means and what is skipped (SEM-1, 9, 14, 16, 20, 37, 83, 89; REL-51).
 #include "decode.hpp"
 

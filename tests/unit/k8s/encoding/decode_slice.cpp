@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EndpointSlices and Nodes from JSON: conditions, zones and nodes, what is skipped or absent (SEM-2, 4;
 // REL-52).
 #include "decode.hpp"

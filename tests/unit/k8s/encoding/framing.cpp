@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splitting JSON: where values end, in whatever pieces they come; the items of lists; positions of JSON
 // pointers.
 #include "k8s/encoding/framing.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reasons of problems are logged: they are UTF-8, whatever they quote and wherever they are truncated.
 #include "k8s/encoding/problem.hpp"
 

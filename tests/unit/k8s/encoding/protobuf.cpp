@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protobuf: the same objects give the same model as their JSON; bodies may be split at any byte.
 #include "k8s/encoding/protobuf.hpp"
 

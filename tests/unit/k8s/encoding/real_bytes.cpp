@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responses of a kube-apiserver 1.36: its protobuf and its JSON of the same objects must give the same
 // models. The bodies are in tests/corpus/api; they confirm the field numbers that k8s/encoding/protobuf*
 // read.

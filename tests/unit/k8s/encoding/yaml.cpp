@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YAML to JSON: scalars as in YAML 1.2's core schema, line numbers preserved, limits enforced (REL-86).
 #include "k8s/encoding/yaml.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // REL-136: manifests that are too large, that take long, and that cannot be watched.
 #include <fcntl.h>
 #include <fmt/format.h>

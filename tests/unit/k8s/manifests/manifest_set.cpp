@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files in, changes of objects out: documents, lists, broken parts, moved objects, duplicates, grace times
 // (REL-85, 86).
 #include "k8s/manifests/manifest_set.hpp"

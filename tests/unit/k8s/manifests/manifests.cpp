@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manifests' source against a real directory: the ways in which editors, kubelet and shells change files
 // (REL-85), without any API server (SEM-79).
 #include "k8s/manifests/manifests.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses and prefixes: parsing, text form, and kinds (SEM-4, SEM-89).
 #include <arpa/inet.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing of an address or a name with a port.
 #include "k8s/objects/host_port.hpp"
 

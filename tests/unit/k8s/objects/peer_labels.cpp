@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which labels of other Nodes Services ask for (choice H, REL-96).
 #include "k8s/objects/peer_labels.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timestamps as the API writes them, and invalid ones.
 #include "k8s/objects/rfc3339.hpp"
 

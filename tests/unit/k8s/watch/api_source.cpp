@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API as a source: its requests, when it is in sync, what it reports in which order; with the test's own
 // connections, alarms and clock.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects and events as an API server writes them, and the source with the test's own connections, alarms and
 // clock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API as a source of other Nodes' labels: they are listed and watched only if some Service asks for them.
 #include <fmt/format.h>
 

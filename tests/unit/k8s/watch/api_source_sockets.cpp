@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The API as a source over real sockets: a small API server with every kind of fault.
 #include <fmt/format.h>
 

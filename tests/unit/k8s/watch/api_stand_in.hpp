@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An API server played by the test, with a clock that the test advances.
 #pragma once
 

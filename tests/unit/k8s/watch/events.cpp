@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events on Services: what is posted, when, and how failures are handled (SEM-58, SEM-77).
 #include "k8s/watch/events.hpp"
 

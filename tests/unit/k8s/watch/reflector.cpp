@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // List and watch: responses in, requests and objects out, at times that the test sets.
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // List and watch of a server that refuses, is down or returns old data: the next request, its time, and which
 // responses are accepted.
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reflector with a record of its requests and reported objects, and helpers that write responses.
 #pragma once
 

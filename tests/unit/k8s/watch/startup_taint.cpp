@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start-up taint: which patch removes it, and how failures are handled (SEM-63).
 #include "k8s/watch/startup_taint.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The outermost level of a JSON list: anything but an object is an error, and nothing after it is reported.
 #include "k8s/watch/transport_body.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Serves one file by HTTP, or fetches it, with hyper and tokio.
 //! usage: files serve PORT FILE | files get URL
 
