@@ -78,6 +78,7 @@ foreign() {
 	[[ -e $SLUICE_ROOT/scripts/lib/$arch.cmake ]] || die "knows no cross tools for $arch on this machine."
 	sysroot=$("$SLUICE_ROOT/scripts/lib/sysroot" "$arch") || return 1
 	quietly "configuring for $arch" configure "$BUILD_ROOT/$arch" "" "" "${options[@]}" -DSLUICE_BENCH=OFF \
+		-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
 		-DCMAKE_TOOLCHAIN_FILE="$SLUICE_ROOT/scripts/lib/$arch.cmake" -DSLUICE_SYSROOT="$sysroot" || return 1
 	make "$BUILD_ROOT/$arch" "building for $arch" "${@:3}"
 }

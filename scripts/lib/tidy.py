@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 from deps import headers_by_object
@@ -39,6 +40,12 @@ class Digests:
         if path not in self.known:
             self.known[path] = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "gone"
         return self.known[path]
+
+
+def without_precompiled(command):
+    """A compile command that reads each header where it is included: other targets' precompiled ones are not built, and a
+    missing #include has to be found by somebody."""
+    return re.sub(r"-Winvalid-pch|-Xclang (?:-include-pch|-include|-emit-pch|-fno-pch-timestamp)(?: -Xclang \S+)?", "", command)
 
 
 def object_of(entry):
@@ -65,11 +72,11 @@ def recently_changed():
     return {str(ROOT / line) for line in log.stdout.splitlines() if line}
 
 
-def run(build, source, deadline):
+def run(database, source, deadline):
     """The exit code and the text; (None, "") if there is no time left to begin."""
     if time.monotonic() > deadline:
         return None, ""
-    command = [TIDY, "-p", str(build), *OPTIONS, f"--header-filter=^{re.escape(str(ROOT))}{OUR_HEADERS}", source]
+    command = [TIDY, "-p", database, *OPTIONS, f"--header-filter=^{re.escape(str(ROOT))}{OUR_HEADERS}", source]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     noise = [line for line in done.stderr.splitlines() if "error" in line.lower()] if done.returncode else []
     return done.returncode, done.stdout + "\n".join(noise)
@@ -90,6 +97,8 @@ def main():
     cache.mkdir(parents=True, exist_ok=True)
     entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())
                if entry["file"].endswith(".cpp")}
+    for entry in entries.values():
+        entry["command"] = without_precompiled(entry["command"])
     headers, digests = headers_by_object(other) | headers_by_object(build), Digests()
     every_header = [path for folder in ("agent", "bench", "bpf", "k8s", "maps", "tests")
                     for path in (ROOT / folder).rglob("*.h*")]
@@ -106,8 +115,9 @@ def main():
     due.sort(key=lambda source: (source not in recent, -len(headers.get(object_of(entries[source]), every_header))))
     deadline = time.monotonic() + float(os.environ.get("SLUICE_TIDY_SECONDS", "inf"))
     failed = left = 0
-    with concurrent.futures.ThreadPoolExecutor(int(sys.argv[4])) as pool:
-        for source, (code, text) in zip(due, pool.map(lambda source: run(build, source, deadline), due)):
+    with tempfile.TemporaryDirectory() as database, concurrent.futures.ThreadPoolExecutor(int(sys.argv[4])) as pool:
+        (pathlib.Path(database) / "compile_commands.json").write_text(json.dumps(list(entries.values())))
+        for source, (code, text) in zip(due, pool.map(lambda source: run(database, source, deadline), due)):
             if code == 0:
                 (cache / keys[source]).touch()
                 (cache / short_keys[source]).touch()
