@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,31 +17,6 @@
 #include "agent/plan/plan.hpp"
 
 namespace lb::agent {
-
-/// The cost to write `want` over `have`: one unit is about one system call, or 2 µs. Backends, which are
-/// stores into mapped memory, cost a sixteenth if added or changed, and half if removed; the slots of a set
-/// that changes are written again, and a table of consistent selection with `consistent_slots` slots costs
-/// more. Stops counting at `enough`.
-[[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
-                                         std::size_t enough = std::numeric_limits<std::size_t>::max(),
-                                         std::uint32_t consistent_slots = Sizes{}.consistent_slots);
-
-/// The next plans to write on the way from `have` to `want`, with about `writes` writes: `want` itself if
-/// that suffices, else intermediate plans, each of them valid. An intermediate plan allows every client that
-/// both plans allow, and rejects every client that both reject: source ranges are added before the frontends
-/// that they allow, and removed after them. One service port's backends are added and removed in parts, in
-/// their order, and no set is empty in between unless it is in one of the two; backends of consistent
-/// selection, whose tables are rebuilt each time, are written as a whole, but not those of several ports
-/// at once if they are many. A frontend that passes to another service port of the service stays until that
-/// one has it.
-///
-/// No service has more than `max_entries` frontends, or source ranges, on its way, unless one of the two
-/// plans has: of further ones those that `want` lacks are removed first. A client whose range is then
-/// replaced by another one may be rejected in between. At least two writes always make progress.
-[[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
-                                        std::size_t writes,
-                                        std::uint32_t consistent_slots = Sizes{}.consistent_slots,
-                                        std::size_t max_entries = default_service_frontends);
 
 /// How the first batch is written. At once: an earlier agent's entries are in use, and each must be matched
 /// in one step. In parts: nothing is served yet that could be interrupted.
@@ -71,7 +45,7 @@ class Pacer final : public PlanSink {
   /// Call before the first batch, if at all.
   void pass_first(FirstBatch how) noexcept { first_ = how; }
   void take_turn();
-  [[nodiscard]] bool waits() const noexcept { return !wanted_.empty(); }
+  [[nodiscard]] bool waits() const noexcept { return !turns_.empty(); }
 
  private:
   void prepare_one(PlanChange change);
@@ -80,7 +54,7 @@ class Pacer final : public PlanSink {
   void wait_in_turn(PlanChange change);
   void note(const PlanChange& passed);
   void ask_for_more();
-  [[nodiscard]] bool is_awaited(PlanChange& change);
+  [[nodiscard]] bool replaces_wanted(PlanChange& change);
   [[nodiscard]] std::size_t writes_for(const PlanChange& change) const;
   [[nodiscard]] PlanChange next_part(std::size_t& writes);
 
@@ -89,9 +63,12 @@ class Pacer final : public PlanSink {
   std::size_t max_writes_;
   std::uint32_t consistent_slots_;
   std::size_t max_entries_;
-  std::unordered_map<std::string, ServicePlans> passed_;  ///< plans passed to plans_ so far
-  std::unordered_map<std::string, ServicePlans> wanted_;  ///< plans still to be reached
-  std::deque<std::string> turns_;                         ///< services of wanted_
+  struct Service {
+    ServicePlans passed;                 ///< to plans_ so far
+    std::optional<ServicePlans> wanted;  ///< still to be reached, by the service's turns
+  };
+  std::unordered_map<std::string, Service> services_;
+  std::deque<std::string> turns_;  ///< services with wanted plans, each once
   bool asked_for_more_ = false;
   std::map<std::string, PlanChange> prepared_;  ///< first batch: plans to pass once it is whole
   std::size_t prepared_writes_ = 0;             ///< writes of that batch so far

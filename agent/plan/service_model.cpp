@@ -61,7 +61,7 @@ Change ServiceModel::set(k8s::Service service) {
     return Change::none;
   }
   if (!service_ || service_->topology_keys != service.topology_keys) {
-    abandon_round();
+    give_up_plan();
     invalidate_endpoints();
   }
   service_ = std::move(service);
@@ -72,75 +72,14 @@ Change ServiceModel::set(k8s::Service service) {
 void ServiceModel::unset() {
   service_.reset();
   invalidate_frontends();
-  abandon_round();
+  give_up_plan();
 }
 
-/// Abandons the plan under way.
-void ServiceModel::abandon_round() {
-  if (!round_) {
-    return;
+void ServiceModel::give_up_plan() {
+  if (making_) {
+    making_.reset();
+    invalidate_endpoints();
   }
-  round_.reset();
-  invalidate_endpoints();
-}
-
-Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
-  const auto found = slices_.find(slice.key.name);
-  auto compact = found == slices_.end() ? std::make_shared<const CompactSlice>(slice)
-                                        : std::make_shared<const CompactSlice>(slice, *found->second);
-  if (found != slices_.end() && *found->second == *compact) {
-    return Change::none;
-  }
-  retire(slice.key.name);
-  endpoint_count_ += compact->size();
-  compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
-  if (local_ready_) {
-    local_ready_->add(*compact);
-  }
-  slices_.emplace(slice.key.name, std::move(compact));
-  return Change::some;
-}
-
-Change ServiceModel::reread_endpoints_at(const std::vector<k8s::Address>& sorted) {
-  auto change = Change::none;
-  for (const auto& [name, slice] : slices_) {
-    if (!slice->has_one_of(sorted)) {
-      continue;
-    }
-    change = Change::some;
-    if (!changed_slices_.insert(name).second) {  // candidates of an older state of the slice are replaced
-      invalidate_endpoints();
-      continue;
-    }
-    retired_.insert_or_assign(name, slice);
-    if (endpoints_ == Endpoints::resolved) {
-      endpoints_ = Endpoints::slices_changed;
-    }
-  }
-  return change;
-}
-
-void ServiceModel::erase_slice(const std::string& name) { retire(name); }
-
-/// A slice that was added since the last replan() began has no candidates, so none must be removed for it.
-void ServiceModel::retire(const std::string& slice) {
-  const bool was_taken_in = changed_slices_.insert(slice).second;
-  if (endpoints_ == Endpoints::resolved) {
-    endpoints_ = Endpoints::slices_changed;
-  }
-  const auto found = slices_.find(slice);
-  if (found == slices_.end()) {
-    return;
-  }
-  endpoint_count_ -= found->second->size();
-  found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
-  if (local_ready_) {
-    local_ready_->remove(*found->second);
-  }
-  if (was_taken_in) {
-    retired_.insert_or_assign(slice, std::move(found->second));
-  }
-  slices_.erase(found);
 }
 
 std::uint64_t ServiceModel::draft_spec(const NodeView& node, const PlanOptions& options) {
@@ -169,19 +108,14 @@ std::optional<std::set<std::string>> ServiceModel::spec(const NodeView& node, co
   }
   auto derived = std::move(*claiming_);
   claiming_.reset();
-  if (has_endpoints_in_blocks_of(changes->external_addresses)) {
+  if (slices_.are_in_blocks_of(
+          changes->external_addresses)) {  // only its own outside addresses matter to them
     invalidate_endpoints();
   }
   spec_complaints_ = std::move(derived.complaints);
   over_limit_ = std::move(derived.over_limit);
   adopt(std::move(derived.ports));
   return std::move(changes->touched);
-}
-
-/// Only the service's own outside addresses matter to its endpoints.
-bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const {
-  return !slices_.empty() &&
-         std::ranges::any_of(addresses, [this](const auto& address) { return blocks_.may_have(address); });
 }
 
 /// Keeps the endpoints of every unchanged port.
@@ -202,40 +136,32 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
     port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
-  if (kept < ports_.size() && !skipped_.empty()) {
+  if (kept < ports_.size() && !slices_.skipped().empty()) {
     invalidate_endpoints();
   }
   ports_ = std::move(ports);
-  if (endpoints_ == Endpoints::resolved) {
-    endpoints_ = Endpoints::slices_changed;
-  }
+  slices_.ports_changed();
 }
 
 std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends,
                                            WorkBudget& budget, LocalRoutes* routes) {
   static const std::vector<std::string> no_keys;
-  if (!round_) {
-    round_ = begin();
+  if (!making_) {
+    making_ = begin();
   }
   const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_, routes};
-  if (!resolve_endpoints(*round_, view, budget)) {
+  if (!read_slices(view, budget)) {
     return std::nullopt;
   }
-  while (round_->planned < ports_.size()) {
+  auto& plans = making_->plans;
+  while (plans.size() < ports_.size()) {
     if (budget.is_over()) {
       return std::nullopt;
     }
-    const std::size_t at = round_->planned++;
-    const auto& wanted = ports_[at].spec.plan;
-    auto held = frontends.held(name_, wanted);
-    budget.spend(units_per_port + wanted.frontends.size() / checks_per_unit);
-    auto last = last_plan(wanted.key);
-    const bool stays =
-        round_->is_resolved && last && last->frontends == held && last->policy.selection == selection_of(at);
-    round_->plans.push_back(stays ? std::move(last) : replan(at, std::move(held), std::move(last), budget));
+    plans.push_back(plan_port(plans.size(), frontends, budget));
   }
-  const auto before = std::exchange(plans_, std::move(round_->plans));
-  round_.reset();
+  const auto before = std::exchange(plans_, std::move(plans));
+  making_.reset();
   return plans_ == before ? Change::none : Change::some;
 }
 
@@ -245,91 +171,73 @@ ServiceModel::Plan ServiceModel::last_plan(const ServicePortKey& key) const {
   return at != plans_.end() && (*at)->key == key ? *at : nullptr;
 }
 
-ServiceModel::Round ServiceModel::begin() {
-  Round round;
-  const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
-  round.is_resolved = endpoints == Endpoints::resolved;
-  round.are_stale = endpoints == Endpoints::all_stale;
-  if (round.are_stale) {
-    skipped_.clear();
+ServiceModel::Making ServiceModel::begin() {
+  Making making;
+  making.slices = slices_.begin();
+  const bool all = making.slices.are_stale || !std::ranges::all_of(ports_, &Port::has_read_slices);
+  if (all && making.slices.any) {
+    making.all = slices_.all();
   }
-  const auto now = [this](const std::string& name) {
-    const auto found = slices_.find(name);
-    return found == slices_.end() ? nullptr : found->second;
-  };
-  for (const auto& name : std::exchange(changed_slices_, {})) {
-    skipped_.erase(name);
-    const auto before = retired_.find(name);
-    round.changed.push_back({before == retired_.end() ? nullptr : std::move(before->second), now(name)});
-  }
-  retired_.clear();
-  const bool some_take_all = round.are_stale || std::ranges::any_of(ports_, [](const Port& port) {
-                               return port.seen == Seen::never;
-                             });
-  if (some_take_all && !round.is_resolved) {
-    for (const auto& [name, slice] : slices_) {
-      round.all.push_back({nullptr, slice});
-    }
-  }
-  return round;
+  return making;
 }
 
-/// Works port by port, on some slices of each port at a time.
-bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBudget& budget) {
-  if (round.is_resolved) {
+/// Works port by port, on some slices of each port at a time. Returns whether all are read.
+bool ServiceModel::read_slices(const Viewpoint& view, WorkBudget& budget) {
+  auto& making = *making_;
+  if (!making.slices.any) {
     return true;
   }
-  for (; round.port < ports_.size(); ++round.port, round.slice = 0) {
-    auto& port = ports_[round.port];
-    const bool all = port.seen == Seen::never || round.are_stale;
-    const auto& changes = all ? round.all : round.changed;
-    if (all && round.slice == 0) {
+  for (; making.port < ports_.size(); ++making.port, making.slice = 0) {
+    auto& port = ports_[making.port];
+    const bool all = !port.has_read_slices || making.slices.are_stale;
+    const auto& changes = all ? making.all : making.slices.changed;
+    if (all && making.slice == 0) {
       port.candidates.clear();
     }
-    while (round.slice < changes.size()) {
+    while (making.slice < changes.size()) {
       if (budget.is_over()) {
         return false;
       }
-      round.slice = take_in(port, changes, round.slice, view, budget);
+      making.slice = read_some(port, changes, making.slice, view, budget);
     }
-    port.seen = Seen::before;
+    port.has_read_slices = true;
     budget.spend(1);
   }
   return true;
 }
 
-/// Takes in enough slices for a step, so that small slices do not each cost a pass over all candidates.
-/// Returns the index of the next one.
-std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
-                                  const Viewpoint& view, WorkBudget& budget) {
+/// Reads several slices, so that small ones do not each cost a pass over all candidates. Returns the index of
+/// the next one.
+std::size_t ServiceModel::read_some(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
+                                    const Viewpoint& view, WorkBudget& budget) {
   constexpr std::size_t step = 4096;
   const Viewpoint unasked{view.node, view.topology_keys};
   const Viewpoint all_of_them{view.node, view.topology_keys, nullptr, view.service, view.routes};
   const auto& [key, name] = std::tie(port.spec.plan.key, port.spec.port_name);
-  std::vector<Candidate> gone;
-  std::vector<Candidate> fresh;
+  std::vector<Candidate> removed;
+  std::vector<Candidate> added;
   std::uint64_t looked_at = 0;
   const auto lookups = [&] { return view.routes != nullptr ? view.routes->lookups() : 0; };
   const auto before_lookups = lookups();
-  while (from < changes.size() && gone.size() + fresh.size() < step && looked_at < step) {
+  while (from < changes.size() && removed.size() + added.size() < step && looked_at < step) {
     const auto& change = changes[from++];
-    if (change.gone) {  // read again: without the routes its candidates differ from the new ones
-      const auto& before = change.gone == change.fresh ? unasked : all_of_them;
-      static_cast<void>(change.gone->append(key, name, before, gone));
+    if (change.before) {  // read again: without the routes its candidates differ from the new ones
+      const auto& before = change.before == change.after ? unasked : all_of_them;
+      static_cast<void>(change.before->append(key, name, before, removed));
     }
-    if (!change.fresh) {
+    if (!change.after) {
       continue;
     }
-    looked_at += change.fresh->port_count();
-    auto message = change.fresh->append(key, name, view, fresh);
+    looked_at += change.after->port_count();
+    auto message = change.after->append(key, name, view, added);
     if (!message.empty()) {
-      skipped_[change.fresh->name()].insert(std::move(message));
+      slices_.skip(change.after->name(), std::move(message));
     }
   }
-  if (!fresh.empty() || !gone.empty()) {
-    port.candidates.update(gone, fresh);
+  if (!added.empty() || !removed.empty()) {
+    port.candidates.update(removed, added);
   }
-  budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1 +
+  budget.spend(removed.size() + added.size() + looked_at / 16 + 1 +
                units_per_lookup * (lookups() - before_lookups));
   return from;
 }
@@ -352,18 +260,21 @@ lb_selection ServiceModel::selection_of(std::size_t port) const {
   return port < granted_ ? ports_[port].spec.plan.policy.selection : LB_RANDOM;
 }
 
-/// Returns `last` if nothing has changed.
-ServiceModel::Plan ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held, Plan last,
-                                        WorkBudget& budget) {
+/// Returns the last plan of this port if nothing has changed.
+ServiceModel::Plan ServiceModel::plan_port(std::size_t at, const Frontends& frontends, WorkBudget& budget) {
   auto& port = ports_[at];
+  const auto& wanted = port.spec.plan;
+  auto held = frontends.held(name_, wanted);
+  budget.spend(units_per_port + wanted.frontends.size() / checks_per_unit);
+  auto last = last_plan(wanted.key);
+  if (!making_->slices.any && last && last->frontends == held && last->policy.selection == selection_of(at)) {
+    return last;
+  }
   auto plan = complete(port.spec, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
   budget.spend(plan.backends.size() / 4);  // two ports of 100,000 backends are too much for a turn
-  if (last && *last == plan) {
-    return last;
-  }
-  return std::make_shared<const ServicePortPlan>(std::move(plan));
+  return last && *last == plan ? last : std::make_shared<const ServicePortPlan>(std::move(plan));
 }
 
 void ServiceModel::count_no_local(NoLocal& counts) const {
@@ -390,25 +301,19 @@ bool ServiceModel::has_health_check() const noexcept {
 
 std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, WorkBudget& work) {
   if (!has_health_check()) {
-    local_ready_.reset();
+    slices_.stop_counting();
     return std::nullopt;
   }
-  if (!local_ready_) {
-    local_ready_.emplace(node.name);
-    for (const auto& [name, slice] : slices_) {
-      local_ready_->add(*slice);
-    }
-    work.spend(slices_.size() + endpoint_count_ / checks_per_unit);
-  }
+  const auto& ready = slices_.count_ready(node.name, work);
   HealthCheck check{service_->key, service_->health_check_node_port, {}, service_->uid};
   for (const auto& address : service_->cluster_ips) {
-    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready_->count(address.family());
+    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = ready.count(address.family());
   }
   return check;
 }
 
-ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) const {
-  Messages complaints;
+ServiceComplaints::Messages ServiceModel::complaints(const Frontends& frontends) const {
+  ServiceComplaints::Messages complaints;
   for (const auto& message : over_limit_) {
     complaints.try_emplace(message, too_many_frontends);
   }
@@ -429,7 +334,7 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
   if (auto message = lost_client_text(plans_); !message.empty()) {
     complaints.try_emplace(std::move(message), client_address_lost);
   }
-  for (const auto& [slice, messages] : skipped_) {
+  for (const auto& [slice, messages] : slices_.skipped()) {
     for (const auto& message : messages) {
       complaints.try_emplace(message);
     }
@@ -444,20 +349,6 @@ k8s::LabelKeys ServiceModel::peer_labels() const {
 bool ServiceModel::asks_for(const k8s::LabelKeys& labels) const {
   return service_ && std::ranges::any_of(service_->topology_keys,
                                          [&](const std::string& key) { return labels.contains(key); });
-}
-
-bool ServiceModel::has_endpoints_on(std::string_view node) const {
-  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->names_node(node); });
-}
-
-bool ServiceModel::has_endpoints_at(const std::vector<k8s::Address>& sorted) const {
-  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->has_one_of(sorted); });
-}
-
-void ServiceModel::append_listening(std::vector<ListeningAddress>& addresses) const {
-  for (const auto& [name, slice] : slices_) {
-    slice->append_listening(addresses);
-  }
 }
 
 bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {

@@ -19,8 +19,8 @@ ABOVE = {"maps": set(), "bpf": {"maps"}, "k8s": set(), "agent": {"maps", "k8s", 
 # The plan is a pure function of objects: it includes neither maps nor the kernel's headers, and waits for nothing.
 PURE = {"agent/plan": re.compile(r"<bpf/|<boost/asio|\"maps/(?!abi/|text\.hpp)|<sys/|<linux/")}
 # Libraries of CMakeLists.txt. The pure ones link only the libraries listed here.
-LIBRARIES = ["lb_flags", "lb_map_text", "lb_maps", "lb_objects", "lb_k8s", "lb_plan", "lb_core", "sluice"]
-PURE_LIBRARIES = {"lb_map_text", "lb_objects", "lb_plan"}
+LIBRARIES = ["lb_flags", "lb_map_text", "lb_maps", "lb_objects", "lb_k8s", "lb_rules", "lb_plan", "lb_core", "sluice"]
+PURE_LIBRARIES = {"lb_map_text", "lb_objects", "lb_rules", "lb_plan"}
 PURE_LINKS = {"fmt::fmt", "Boost::headers", "lb_flags"} | PURE_LIBRARIES
 
 

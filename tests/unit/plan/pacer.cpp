@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/plan/endpoints.hpp"
+#include "agent/plan/plan_parts.hpp"
 #include "build.hpp"
 #include "cluster_record.hpp"
 #include "tests/lib/seed.hpp"
