@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks docs/semantics.md and docs/reliability.md against the tree: every row and choice that any file names exists, and each
-row names the tests that name it, or says why there are none. Prints one line for each mistake: where, what, what to do.
+"""Checks docs/semantics.md and docs/reliability.md against the tree: every row and choice that any file names exists, each row
+is named by a test or says why there is none, and docs/traceability.md lists the tests of each row. Prints one line for each
+mistake: where, what, what to do.
 
-usage: contract.py [--write] [TREE]     --write: first writes each row's list of tests from what the tests name"""
+usage: contract.py [--write] [TREE]     --write: first writes docs/traceability.md from what the tests name"""
 
 import bisect
+import itertools
 import pathlib
 import re
 import sys
@@ -13,15 +15,23 @@ import textwrap
 from tree import files_of
 
 PAGES = {"docs/semantics.md": "SEM", "docs/reliability.md": "REL"}
+TRACEABILITY = "docs/traceability.md"
 SCENARIOS = "tests/golden/features/"
 GLOB = SCENARIOS + "*.txt"
 MOST_SCENARIOS = 3  # a row that more scenarios show names the folder
 WIDTH = 120
+HEAD = """# Rows and their tests
+
+<!-- Made by scripts/lib/contract.py --write. Name the row in a test instead. -->
+
+Each row and choice of [semantics.md](semantics.md) and [reliability.md](reliability.md), with the tests that name it. A row that
+more than three scenarios of `tests/golden/features` show has the pattern of their names.
+"""
 
 TESTS = re.compile(r"tests/.*\.(cpp|hpp|c|h|sh|py)|" + re.escape(SCENARIOS) + r"[^/]*\.txt")
-# Excluded: tables made from tables_*.py, which have the same names; external bytes; and this file and its test, which
-# contain deliberate mistakes.
-LEFT_OUT = re.compile(r".*\.table|tests/corpus/.*|LICENSES?/?.*|scripts/lib/contract(_test)?\.py")
+# Excluded: tables made from tables_*.py, which have the same names; external bytes; this file and its test, which contain
+# deliberate mistakes; and the page that is made here.
+LEFT_OUT = re.compile(r".*\.table|tests/corpus/.*|LICENSES?/?.*|scripts/lib/contract(_test)?\.py|docs/traceability\.md")
 
 # Between two numbers of a list there may be a line break, with the next line's comment sign.
 GAP = r"(?: |\s*\n\s*(?:#|//+|\*)?\s*)"
@@ -38,21 +48,23 @@ OUTSIDE = re.compile(r"\b(SEMANTICS|RELIABILITY|MEASURES|DESIGN|PLATFORM|STYLE)\
 
 
 class Row:
-    """A row or a choice: its place, and the lines [first, last) of its page with its list of tests."""
+    """A row or a choice: its place, its text, and its paragraph "Tests:" if it has one, which says why it has no tests."""
 
     def __init__(self, name, page, line):
         self.name, self.page, self.line = name, page, line
         self.section = ""
-        self.words = 0
+        self.text = ""
         self.tests = None
-        self.first = self.last = 0
+        self.tests_line = line
 
     def says_why(self):
         """Whether the row gives a reason for having no tests."""
         return re.match(r"Tests: (not yet|none)\. +\S", self.tests or "")
 
-    def places(self):
-        return [] if self.says_why() else re.findall(r"`([^`]+)`", self.tests or "")
+    def title(self):
+        """The bold words with which the text begins, without the full stop."""
+        found = re.match(r"\*\*(.+?)\*\*", self.text)
+        return found[1].rstrip(".:") if found else ""
 
 
 def text_of(path):
@@ -118,24 +130,19 @@ def rows_of(page, text):
             in_tests = False
         elif rows and current:
             if line.startswith("Tests:"):
-                in_tests, current.first, current.tests = True, number, ""
+                in_tests, current.tests, current.tests_line = True, "", number + 1
             if in_tests and line:
                 current.tests += line + " "
-                current.last = number + 1
             in_tests = in_tests and bool(line)
-            current.words += 0 if in_tests else len(line.split())
+            current.text += "" if in_tests else line + " "
+    for row in rows:
+        row.text = row.text.strip()
     return rows
 
 
 def order_of(name):
     number = re.search(r"\d+", name)
     return (0, int(number[0]), name) if number else (1, 0, name)
-
-
-def unlisted(row, shown_by):
-    """The tests that name a row and that the row does not list, by name or by a glob."""
-    places = row.places()
-    return [path for path in sorted(shown_by) if path not in places and not (GLOB in places and path.startswith(SCENARIOS))]
 
 
 class Contract:
@@ -174,35 +181,30 @@ class Contract:
             self.wrong(row.page, row.line, f"{row.name} is there twice: numbers are given once, take the next free one")
         if row.name.startswith(("SEM", "REL")) and not row.name.startswith(kind):
             self.wrong(row.page, row.line, f"{row.name} belongs into the other page")
-        if row.words < 5:
+        if len(row.text.split()) < 5:
             self.wrong(row.page, row.line, f"{row.name} says nothing: write its rule in a sentence or two")
         self.check_tests(row)
 
     def check_tests(self, row):
-        line = row.first + 1
-        shown_by = self.shown_by.get(row.name, set())
+        """A row has tests that name it, or a paragraph that says why not."""
+        shown_by = sorted(self.shown_by.get(row.name, ()))
         if row.tests is None:
-            self.wrong(row.page, row.line, f'{row.name} has no paragraph "Tests:": name its tests, or say "Tests: not yet." and why')
-            return
-        if not row.places() and not shown_by:
-            if not row.says_why():
-                self.wrong(row.page, line, f'{row.name} names no test: say "Tests: not yet." or "Tests: none." and why')
-            return
-        for place in row.places():
-            self.check_place(row, place, shown_by)
-        for path in unlisted(row, shown_by):
-            self.wrong(row.page, line, f"{row.name} does not list {path}, which names it: run scripts/lib/contract.py --write")
+            if not shown_by:
+                self.wrong(row.page, row.line, f'{row.name} has no test: name it in one, or say "Tests: not yet." or '
+                           '"Tests: none." and why')
+        elif not row.says_why():
+            self.wrong(row.page, row.tests_line, f'{row.name} has a paragraph "Tests:" that gives no reason: say "Tests: not yet." or '
+                       f'"Tests: none." and why, and leave lists of tests to {TRACEABILITY}')
+        elif shown_by:
+            self.wrong(row.page, row.tests_line, f"{row.name} says that it has no test, and {shown_by[0]} names it: remove the paragraph")
 
-    def check_place(self, row, place, shown_by):
-        line = row.first + 1
-        if place == GLOB:
-            if not any(path.startswith(SCENARIOS) for path in shown_by):
-                self.wrong(row.page, line, f"no scenario of {SCENARIOS} names {row.name}: run scripts/lib/contract.py --write")
-        elif place not in self.texts:
-            self.wrong(row.page, line, f"{row.name} lists {place}, which is not there: run scripts/lib/contract.py --write")
-        elif place not in shown_by:
-            self.wrong(row.page, line, f"{row.name} lists {place}, which does not name it: name the row in the test, "
-                       "or run scripts/lib/contract.py --write")
+    def check_traceability(self):
+        written = text_of(self.tree / TRACEABILITY) if (self.tree / TRACEABILITY).is_file() else ""
+        made = self.traceability()
+        if written != made:
+            pairs = itertools.zip_longest(written.splitlines(), made.splitlines())
+            line = next((number for number, (old, new) in enumerate(pairs, 1) if old != new), 1)
+            self.wrong(TRACEABILITY, line, "is not what the tests name: run scripts/lib/contract.py --write")
 
     # ---- The tree. ----
 
@@ -231,25 +233,41 @@ class Contract:
         self.check_pages()
         self.check_references()
         self.check_scenarios()
+        self.check_traceability()
         return self.mistakes
 
-    # ---- Writing. ----
+    # ---- The page that is made. ----
 
     def list_of(self, row):
-        paths = self.shown_by[row.name]
+        """The row's tests, or the reason for having none, as Markdown."""
+        paths = self.shown_by.get(row.name)
+        if not paths:
+            return (row.tests or "none").removeprefix("Tests: ").strip()
         scenarios = sorted(path for path in paths if path.startswith(SCENARIOS))
-        others = sorted(paths - set(scenarios))
-        return ([GLOB] if len(scenarios) > MOST_SCENARIOS else scenarios) + others
+        shown = ([GLOB] if len(scenarios) > MOST_SCENARIOS else scenarios) + sorted(paths - set(scenarios))
+        return ", ".join(f"`{path}`" for path in shown)
+
+    def entry_of(self, row):
+        """The row as an item of a list: its name as a link, its title and its tests."""
+        page = row.page.removeprefix("docs/")
+        name = f"[{row.name}]({page}#{row.name.lower().replace(' ', '-')})"
+        title = f" {row.title()}" if row.title() else ""
+        return textwrap.fill(f"- {name}{title}: {self.list_of(row)}", WIDTH, subsequent_indent="  ", break_long_words=False,
+                             break_on_hyphens=False)
+
+    def traceability(self):
+        """The text of docs/traceability.md."""
+        parts, section = [HEAD], None
+        for row in self.rows:
+            if (row.page, row.section) != section:
+                section = (row.page, row.section)
+                page = row.page.removeprefix("docs/").removesuffix(".md").capitalize()
+                parts.append(f"\n## {page}, {row.section.removeprefix('## ') or 'rows'}\n\n")
+            parts.append(self.entry_of(row) + "\n")
+        return "".join(parts)
 
     def write(self):
-        """Writes each row's list of tests, if tests name the row."""
-        for page in PAGES:
-            lines = self.texts[page].splitlines()
-            for row in reversed([row for row in self.rows if row.page == page]):
-                if row.tests is not None and row.name in self.shown_by:
-                    text = "Tests: " + ", ".join(f"`{path}`" for path in self.list_of(row)) + "."
-                    lines[row.first:row.last] = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-            (self.tree / page).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (self.tree / TRACEABILITY).write_text(self.traceability(), encoding="utf-8")
 
 
 def main(arguments):
