@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the documents: links lead somewhere (files, and headings in them), paths in backquotes exist, options of `sluice` commands exist, tests that
-docs/threats.md names exist, and words are spelled. usage: documents.py"""
+"""Checks the documents: links lead somewhere (files, and headings in them), paths in backquotes exist, options of `sluice`
+commands exist, tests that docs/threats.md names exist, words are spelled, and lines have at most 120 columns. Rows of tables
+are longer where Markdown has no other way, and are counted. usage: documents.py"""
 
 import pathlib
 import re
@@ -14,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "bpf", "bench", "docs", "k8s", "maps", "scripts", "tests", ".ci")
 # Files about the past, and quotations: their paths may have changed since.
 HISTORY = ("CHANGELOG.md", "docs/decisions")
+WIDTH = 120
+# Not wrapped yet.
+WIDE = ("CHANGELOG.md", "SECURITY.md", "README.md")
 
 
 def pages():
@@ -94,29 +98,41 @@ def packet_tables():
     return set(re.findall(r'"(\w+)"', "\n".join(lines)))
 
 
+def unwrapped(text):
+    """The text with each paragraph and each item of a list on one line."""
+    return re.sub(r"(?<=\S)\n *(?=[^\s|#>-])", " ", text)
+
+
+def named_tests(text):
+    """(level, name) of each word in backquotes. A word of the form `LEVEL: NAME` has that level, and so have those that follow it in one
+    list, separated by commas, each perhaps with words in parentheses; other words have none."""
+    for line in unwrapped(text).splitlines():
+        level, end = None, 0
+        for found in re.finditer(r"`([^`]+)`", line):
+            if not re.fullmatch(r"(?: \([^`()]*\))?[,;] ", line[end:found.start()]):
+                level = None
+            end = found.end()
+            own = re.fullmatch(r"(\w+): ([\w-]+)", found[1])
+            if own:
+                level = own[1]
+            yield level, own[2] if own else found[1]
+
+
 def bad_tests(text):
-    """Tests of the form `LEVEL: NAME` that do not exist. A NAME without a level has the level of the name before it in the same cell;
-    a file name may be anywhere in the tests."""
+    """Tests of docs/threats.md that do not exist; a file name may be anywhere in the tests."""
     tables = packet_tables()
-    for line in text.splitlines():
-        for cell in line.split(" | "):
-            level = None
-            for word in re.findall(r"`([^`]+)`", cell):
-                found = re.fullmatch(r"(\w+): ([\w-]+)", word)
-                if re.fullmatch(r"\w+\.(cpp|py|sh)", word):
-                    patterns = ("tests/**/{}",)
-                elif found and found[1] not in TESTS:
-                    yield f"names the level {found[1]}, which does not exist"
-                    continue
-                elif found and found[2] != "NAME":
-                    level, word = found[1], found[2]
-                    patterns = TESTS[level]
-                elif level and re.fullmatch(r"[\w-]+", word):
-                    patterns = TESTS[level]
-                else:
-                    continue
-                if not any(any(ROOT.glob(pattern.format(word))) for pattern in patterns) and not (level == "prog" and word in tables):
-                    yield f"names the test {word}" + (f" of level {level}" if level else "") + ", which does not exist"
+    for level, word in named_tests(text):
+        if re.fullmatch(r"\w+\.(cpp|py|sh)", word):
+            patterns = ("tests/**/{}",)
+        elif level and level not in TESTS:
+            yield f"names the level {level}, which does not exist"
+            continue
+        elif level and word != "NAME" and re.fullmatch(r"[\w-]+", word):
+            patterns = TESTS[level]
+        else:
+            continue
+        if not any(any(ROOT.glob(pattern.format(word))) for pattern in patterns) and not (level == "prog" and word in tables):
+            yield f"names the test {word}" + (f" of level {level}" if level else "") + ", which does not exist"
 
 
 def misspelled(names):
@@ -127,18 +143,32 @@ def misspelled(names):
     return done.stdout.splitlines()
 
 
+def is_row(line):
+    return line.lstrip().startswith("|")
+
+
+def too_long(text):
+    """Lines of more than WIDTH columns, except rows of tables and links that have no place to break."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > WIDTH and not is_row(line) and " " in line.strip(" -*>"):
+            yield f"line {number} has {len(line)} columns, and {WIDTH} are allowed"
+
+
 def main():
-    wrong, known = [], known_options()
+    wrong, known, rows = [], known_options(), 0
     for page in pages():
         text, name = page.read_text(), str(page.relative_to(ROOT))
         wrong += [f"{name}: {what}" for what in bad_links(page, prose(text))]
+        if name not in WIDE:
+            wrong += [f"{name}: {what}" for what in too_long(text)]
+        rows += sum(len(line) > WIDTH and is_row(line) for line in text.splitlines())
         if not name.startswith(HISTORY):
             wrong += [f"{name}: {what}" for what in bad_paths(page, prose(text))]
             wrong += [f"{name}: {what}" for what in bad_options(text, known)]
         if name == "docs/threats.md":
             wrong += [f"{name}: {what}" for what in bad_tests(prose(text))]
     wrong += misspelled([str(page.relative_to(ROOT)) for page in pages()])
-    print("\n".join(wrong))
+    print("\n".join([*wrong, f"{len(pages())} pages, {len(wrong)} mistakes; {rows} rows of tables have more than {WIDTH} columns"]))
     return 1 if wrong else 0
 
 
