@@ -24,8 +24,8 @@ HEAD = """# Rows and their tests
 
 <!-- Made by scripts/lib/contract.py --write. Name the row in a test instead. -->
 
-Each row and choice of [semantics.md](semantics.md) and [reliability.md](reliability.md), with the tests that name it. A row that
-more than three scenarios of `tests/golden/features` show has the pattern of their names.
+Each row and choice of [semantics.md](semantics.md) and [reliability.md](reliability.md), with the tests that name it.
+A row that more than three scenarios of `tests/golden/features` show has the pattern of their names.
 """
 
 TESTS = re.compile(r"tests/.*\.(cpp|hpp|c|h|sh|py)|" + re.escape(SCENARIOS) + r"[^/]*\.txt")

@@ -17,7 +17,7 @@ FOLDERS = ("agent", "bpf", "bench", "docs", "k8s", "maps", "scripts", "tests", "
 HISTORY = ("CHANGELOG.md", "docs/decisions")
 WIDTH = 120
 # Not wrapped yet.
-WIDE = ("CHANGELOG.md", "SECURITY.md", "README.md")
+WIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 
 
 def pages():

@@ -99,7 +99,7 @@ def maps_page(path, made):
         rows.append(f"| `{name}` | {type_text(btf, members)} | {key} | {value} | {key_bytes} + {value_bytes} | {entries} |\n")
         structs_of(btf, key_type, structs)
         structs_of(btf, value_type, structs)
-    parts = ["# Maps\n\n" + made + "\nThe maps below `/sys/fs/bpf/sluice/vN/maps`, as the programs define them; sizes are options of the agent. "
+    parts = ["# Maps\n\n" + made + "\nThe maps below `/sys/fs/bpf/sluice/vN/maps`, as the programs define them; sizes are options of the agent.\n"
              "[LAYOUT](../maps/abi/LAYOUT.md) says who writes each, how long an entry lives, and how it changes under a reader.\n\n"
              "| map | type | key | value | bytes | entries by default |\n|---|---|---|---|---|---|\n" + "".join(rows)]
     for name, kind in sorted(structs.items()):

@@ -95,7 +95,7 @@ def metrics_page():
     alone = "".join(f"| `{name}` | gauge | {help_text} |\n" for name, help_text in textfile_metrics())
     return ("# Metrics\n\n" + MADE + "\nServed at `/metrics` (`--metrics`, 127.0.0.1:10249). Those that begin with `kubeproxy_` mean what kube-proxy's do.\n\n"
             "| metric | type | meaning |\n|---|---|---|\n" + rows +
-            "\nWritten by `sluice alive --textfile FILE` for node_exporter's textfile collector, whether or not an agent runs; the label `pins` is its "
+            "\nWritten by `sluice alive --textfile FILE` for node_exporter's textfile collector, whether or not an agent runs; the\nlabel `pins` is its "
             "directory.\n\n| metric | type | meaning |\n|---|---|---|\n" + alone)
 
 
@@ -118,7 +118,7 @@ def outcomes():
 def outcomes_page():
     actions = "".join(f"| {name} | {meaning} |\n" for name, meaning in ACTIONS.items())
     rows = "".join(f"| `{name}` | {action} | {meaning} |\n" for name, action, meaning in outcomes())
-    return ("# Outcomes\n\n" + MADE + "\nEvery packet and every socket call that our programs see is counted under one outcome, in `lb_stats`, `sluice status` "
+    return ("# Outcomes\n\n" + MADE + "\nEvery packet and every socket call that our programs see is counted under one outcome, in `lb_stats`, `sluice status`\n"
             "and `sluice_outcomes_total`.\n\n| action | what happens to the packet |\n|---|---|\n" + actions +
             "\n| outcome | action | meaning |\n|---|---|---|\n" + rows)
 
