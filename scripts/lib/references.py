@@ -3,7 +3,8 @@
 that the programs are compiled from) and maps (from BTF of bpf/lb.o beside SLUICE, against which the names in LAYOUT.md's samples are
 checked, too). usage: references.py [--write] SLUICE
 
-Fails if a page differs from the program, and says what to do; --write regenerates the pages."""
+Fails if a page differs from the program, and says what to do; --write regenerates the pages. Fails, too, if --help has more
+lines of over 100 columns than LONG_HELP."""
 
 import difflib
 import pathlib
@@ -15,6 +16,8 @@ import map_reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MADE = "<!-- Made by scripts/lib/references.py --write build/sluice. Change the program instead. -->\n"
+HELP_WIDTH = 100
+LONG_HELP = 124  # lower it with each text that is wrapped
 ACTIONS = {
     "PASS": "untouched, passed to the next program or the stack",
     "STACK": "rewritten, passed to the stack",
@@ -34,6 +37,13 @@ def joined(literals):
 
 def help_of(sluice, *command):
     return subprocess.run([sluice, *command, "--help"], capture_output=True, text=True, check=True).stdout.rstrip()
+
+
+def long_help(sluice):
+    """The number of lines of all --help texts that are too long."""
+    commands = ["", *re.findall(r"^## `sluice (\w+)`$", (ROOT / "docs/options.md").read_text(), re.M)]
+    texts = [help_of(sluice, *command.split()) for command in commands]
+    return sum(len(line) > HELP_WIDTH for text in texts for line in text.splitlines())
 
 
 def options_of(text):
@@ -147,6 +157,10 @@ def main():
             old = path.read_text() if path.exists() else ""
             print(f"docs/{name}.md differs from the program; run: scripts/lib/references.py --write build/sluice")
             print("\n".join(list(difflib.unified_diff(old.splitlines(), text.splitlines(), lineterm="", n=0))[:20]))
+    wide = long_help(sluice)
+    if wide > LONG_HELP:
+        wrong = 1
+        print(f"--help has {wide} lines of over {HELP_WIDTH} columns, and had {LONG_HELP}: wrap the new text")
     return wrong
 
 
