@@ -16,7 +16,7 @@ TEST_PACKAGES=(
 	iproute2 procps util-linux nftables iptables ethtool tcpdump strace curl jq ncat iperf3 iputils-ping traceroute nmap hey
 	python3-scapy python3-yaml codespell openssl systemd libusrsctp-examples
 	qemu-system-x86 busybox-static kmod wireguard-tools libteam-utils ipvsadm ipset conntrack
-	mmdebstrap
+	mmdebstrap reuse
 )
 # Packages that are too old in Debian 12 itself: the oldest sufficient version (0: any).
 declare -A OLDEST=([libbpf-dev]=1:1.4 [bpftool]=7.4 [catch2]=3.5 [linux-libc-dev]=6.6
