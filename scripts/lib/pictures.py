@@ -176,7 +176,7 @@ class Picture:
     def svg(self, name):
         width, height = self.size
         head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
-                "<!-- SPDX-License-Identifier: Apache-2.0 -->",
+                "<!--\nSPDX-License-Identifier: Apache-2.0\n-->",
                 f"<!-- Made by scripts/lib/pictures.py from {name}.txt. Change that instead. -->",
                 f"<title>{html.escape(self.title, quote=False)}</title>", f"<desc>{html.escape(self.about, quote=False)}</desc>",
                 f"<style>{SHEET}</style>", f'<rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" class="card"/>']
