@@ -161,8 +161,12 @@ kube_proxy_image() {
 	image "$KUBE_PROXY_IMAGE" '["/usr/local/bin/kube-proxy"]' "$root"
 }
 
-# sluice_image: makes the released image.
+# sluice_image: makes the released image, or takes the archive SLUICE_IMAGE.
 sluice_image() {
+	if [[ -n ${SLUICE_IMAGE:-} ]]; then
+		cp "$SLUICE_IMAGE" "$LAB_DIR/images/"
+		return
+	fi
 	"$SLUICE_ROOT/scripts/package" image --output "$LAB_DIR/images" >"$LAB_DIR/package.log" || die "cannot make the image: $(tail -n 5 "$LAB_DIR/package.log")"
 }
 
