@@ -16,8 +16,6 @@ FOLDERS = ("agent", "bpf", "bench", "docs", "k8s", "maps", "scripts", "tests", "
 # Files about the past, and quotations: their paths may have changed since.
 HISTORY = ("CHANGELOG.md", "docs/decisions")
 WIDTH = 120
-# Not wrapped yet.
-WIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 
 
 def pages():
@@ -159,8 +157,7 @@ def main():
     for page in pages():
         text, name = page.read_text(), str(page.relative_to(ROOT))
         wrong += [f"{name}: {what}" for what in bad_links(page, prose(text))]
-        if name not in WIDE:
-            wrong += [f"{name}: {what}" for what in too_long(text)]
+        wrong += [f"{name}: {what}" for what in too_long(text)]
         rows += sum(len(line) > WIDTH and is_row(line) for line in text.splitlines())
         if not name.startswith(HISTORY):
             wrong += [f"{name}: {what}" for what in bad_paths(page, prose(text))]
