@@ -239,6 +239,12 @@ void Cluster::read_api_servers() {
 /// the start of the next one; an object that changes meanwhile is read again, but not put off again. Claims
 /// under way are completed before the object is read again.
 void Cluster::read(ServiceRecord& record, WorkBudget& work) {
+  if (ServiceRecords::stage_of(record) == Stage::to_plan_outdated) {
+    services_.happened(record, StageEvent::due);
+  }
+  if (record.name == api_service) {
+    read_api_servers();
+  }
   if (!record.model.is_claiming()) {
     if (put_off(record, work)) {
       return;
@@ -290,7 +296,6 @@ void Cluster::plan_some(WorkBudget& turn, Planned& planned) {
   for (auto* next = services_.first(StageQueue::to_plan); next != nullptr && !turn.is_over();
        next = services_.first(StageQueue::to_plan)) {
     if (ServiceRecords::stage_of(*next) == Stage::to_plan_outdated) {
-      services_.happened(*next, StageEvent::due);
       read(*next, turn);
       if (ServiceRecords::stage_of(*next) != Stage::to_plan) {
         continue;
@@ -339,6 +344,8 @@ void Cluster::note_health_check(ServiceRecord& record, WorkBudget& work) {
 void Cluster::report(const Planned& planned) {
   auto names = planned.changed;
   std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()),
+              names.end());  // planned again for another one's claims
   auto changes = first_.is_reported() ? changes_of(names) : std::vector<PlanChange>{};
   for (const auto& service : planned.all) {
     services_.remove_if_empty(service);

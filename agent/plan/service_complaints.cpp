@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServiceComplaints about Services.
+// Complaints about Services.
 #include "agent/plan/service_complaints.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServiceComplaints about Services, each reported once while it holds. Pure.
+// Complaints about Services, each reported once while it holds. Pure.
 #pragma once
 
 #include <cstdint>

@@ -58,10 +58,18 @@ void ServiceRecords::happened(ServiceRecord& record, StageEvent event) {
   if (to == record.stage_ && event != StageEvent::plan_begun) {
     return;
   }
+  // One that is to be planned, but has changed, waits in both queues: whichever turn comes first reads it.
+  auto& to_read = queues_.at(static_cast<std::size_t>(StageQueue::to_read));
   const auto [before, position] = place(record);
   before->erase(position);
+  if (record.stage_ == Stage::to_plan_outdated) {
+    to_read.erase(record.read_position_);
+  }
   renew_positions(record, event, to);
   record.stage_ = to;
+  if (to == Stage::to_plan_outdated) {
+    to_read.emplace(record.read_position_, &record);
+  }
   if (to != Stage::idle) {
     const auto [queue, place_in_it] = place(record);
     queue->emplace(place_in_it, &record);

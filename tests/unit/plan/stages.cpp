@@ -304,4 +304,36 @@ TEST_CASE(
   CHECK(stages.size() > 4);
 }
 
+TEST_CASE("stages: an object that changed is read before others are planned, though it waits to be planned") {
+  Record record;
+  agent::Cluster cluster("this", {}, record, {});
+  auto older = large_service("older", 0);
+  older.created = 1;
+  auto younger = large_service("younger", 1);
+  younger.cluster_ips = {address("10.96.0.11")};
+  younger.created = 2;
+  cluster.upsert(older);
+  cluster.upsert(younger);
+  for (const auto* name : {"older", "younger"}) {
+    auto slice = large_slice(name, std::string(name) + "-1", 1);
+    slice.endpoints.front().node_name = "this";
+    cluster.upsert(slice);
+  }
+  cluster.synced();
+  cluster.routes_forgotten();
+  auto changed = large_slice("younger", "younger-1", 2);
+  changed.endpoints.front().node_name = "this";
+  cluster.upsert(changed);
+  older.external_ips = {address("198.51.100.0")};
+  cluster.upsert(older);
+  cluster.flush();
+  std::vector<std::string> reported;
+  for (const auto& change : record.last) {
+    reported.push_back(change.service);
+  }
+  CHECK(reported == std::vector<std::string>{"default/older", "default/younger"});
+  CHECK(record.empty_changes == 0);
+  CHECK(cluster.services().times(Stage::idle, StageEvent::affected) == 2);
+}
+
 }  // namespace lb::test
