@@ -39,6 +39,8 @@ std::vector<Entry> joined(std::vector<Entry> entries, const std::vector<Entry>& 
 NodeFacts::NodeFacts(std::string name, std::vector<k8s::Prefix> pod_ranges)
     : pod_ranges_(std::move(pod_ranges)) {
   view_.name = std::move(name);
+  NodeChange change;
+  join_broadcasts(change);
 }
 
 NodeChange NodeFacts::set(k8s::Node node) {

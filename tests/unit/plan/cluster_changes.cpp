@@ -378,7 +378,6 @@ TEST_CASE("REL-121 the last address of the pods' range, as configured, is no ser
   agent::PlanOptions options;
   options.pod_ranges = {prefix("10.1.0.0/16")};
   agent::Cluster cluster("this", options, record, {});
-  cluster.set_broadcasts({});
   auto outside = service();
   outside.external_ips = {address("10.1.255.254"), address("10.1.255.255")};
   cluster.upsert(outside);
