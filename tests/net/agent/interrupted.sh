@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The demo and the test command, interrupted at ten points: they leave the machine as it was before.
+# The demo and the test command, interrupted at ten points: they leave the machine as it was before. Killed at two, they
+# leave no process, namespace, pin or program, and the next start removes the rest.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
@@ -33,6 +34,9 @@ held() { sed -n 's/^prog_id:[[:space:]]*//p' /proc/[0-9]*/fdinfo/* 2>/dev/null |
 # gone FILE: whether none of the programs in FILE is loaded any more.
 gone() { [[ -z $(comm -12 "$1" <(programs)) ]]; }
 
+# living: the cgroups of sandboxes that have processes.
+living() { grep -l 'populated 1' "$(cgroup_root)"/sluice-sandbox.*/cgroup.events 2>/dev/null || true; }
+
 # interrupt SIGNAL SECONDS COMMAND...: interrupts COMMAND after SECONDS, and checks that it leaves nothing behind.
 interrupt() {
 	local signal=$1 seconds=$2 pid code=0 try
@@ -47,6 +51,14 @@ interrupt() {
 	kill -"$signal" "$pid"
 	wait "$pid" || code=$?
 	((code > 128)) || die "'$*' ended with exit code $code after SIG$signal, as if nothing had happened"
+	if [[ $signal == KILL ]]; then
+		for try in 1 2 4; do
+			[[ -n $(living) ]] || break
+			sleep "$try"
+		done
+		[[ -z $(living) ]] || die "'$*' left processes, killed after $seconds s"
+		sandbox true
+	fi
 	state >"$WORK/after"
 	diff "$WORK/before" "$WORK/after" || die "'$*' left this behind, interrupted by SIG$signal after $seconds s"
 	# The kernel ends network namespaces one after another, which takes minutes if tests beside this one made hundreds.
@@ -64,11 +76,11 @@ interrupt() {
 
 WORK=$(mktemp -d) HELD=0
 trap 'rm -rf "$WORK"' EXIT
-for point in 'INT 0.2' 'TERM 1.5' 'INT 4' 'TERM 5' 'INT 6' 'HUP 8'; do
+for point in 'INT 0.2' 'TERM 1.5' 'INT 4' 'TERM 5' 'INT 6' 'HUP 8' 'KILL 5'; do
 	# shellcheck disable=SC2086  # two words
 	interrupt $point "$SLUICE_ROOT/scripts/demo"
 done
-for point in 'TERM 0.2' 'INT 1' 'TERM 3' 'INT 4'; do
+for point in 'TERM 0.2' 'INT 1' 'TERM 3' 'INT 4' 'KILL 3'; do
 	# shellcheck disable=SC2086
 	interrupt $point "$SLUICE_ROOT/scripts/test" prog
 done
