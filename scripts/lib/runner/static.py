@@ -155,6 +155,7 @@ CHECKS = (
     Check("subjects", "subjects of commits", mistakes=commit_subjects),
     Check("references", "references are the program's", [python("references.py", SANITIZED / "sluice")], built=True),
     Check("documents", "documents: links, paths, options, spelling", [python("documents.py")]),
+    Check("pictures", "pictures are what their texts say", [python("pictures.py")]),
     Check(
         "kernels",
         "kernels that are promised are booted",
