@@ -18,30 +18,36 @@ LEVEL is one of
   static   formatting, clang-tidy, includes, scripts, documents
   unit     the pure parts, with AddressSanitizer and UBSan
   golden   objects in, map contents out, with AddressSanitizer and UBSan
-  fuzz     decoder, framing, manifests, HTTP answers and packet parser: a corpus, and inputs made from it (libFuzzer)
+  fuzz     decoder, framing, manifests, HTTP answers and packet parser: a corpus, and inputs made
+           from it (libFuzzer)
   prog     the programs by BPF_PROG_TEST_RUN (root)
-  net      real sockets and real packets between network namespaces (root); also without optional features of the
-           kernel, which `without` selects alone
-  kernels  programs, packet tables and scenarios (tests/kernels) on Debian's 6.1, 6.12 and newest kernels in virtual
-           machines (root); asks Debian's archives for them once a day
-  e2e      the agent behind a real API server, beside a real kube-proxy (root); builds those once, which takes
-           minutes, unless SLUICE_PARTNERS or KUBEBUILDER_ASSETS name a directory that holds them
-  package  what scripts/package makes: chart, Debian package, image; made twice, installed, run (root)
-  debian13 the build, unit, golden and the scenarios that meet the distribution's tools, on Debian 13's packages (root);
-           makes a Debian 13 once a week
-  cluster  manifests and chart as they are, on real kubelets and containerd in namespaces (root); builds as e2e does
-All of them without LEVEL, but debian13 only with --long. One scenario is, say, net/growing, e2e/load, kernels/vlan or
-fuzz/packet, one check static/documents; Catch2's cases are selected as Catch2 does: "net:REL-19*". On the other
-kernels: kernels/net/growing, "kernels/net:REL-19*".
---long       repeats races and random tests for minutes instead of seconds, and goes through the longest of them beside
-             the rest: two hours and more on two cores
+  net      real sockets and real packets between network namespaces (root); also without optional
+           features of the kernel, which `without` selects alone
+  kernels  programs, packet tables and scenarios (tests/kernels) on Debian's 6.1, 6.12 and newest
+           kernels in virtual machines (root); asks Debian's archives for them once a day
+  e2e      the agent behind a real API server, beside a real kube-proxy (root); builds those once,
+           which takes minutes, unless SLUICE_PARTNERS or KUBEBUILDER_ASSETS name a directory that
+           holds them
+  package  what scripts/package makes: chart, Debian package, image; made twice, installed, run
+           (root)
+  debian13 the build, unit, golden and the scenarios that meet the distribution's tools, on Debian
+           13's packages (root); makes a Debian 13 once a week
+  cluster  manifests and chart as they are, on real kubelets and containerd in namespaces (root);
+           builds as e2e does
+All of them without LEVEL, but debian13 only with --long. One scenario is, say, net/growing,
+e2e/load, kernels/vlan or fuzz/packet, one check static/documents; Catch2's cases are selected as
+Catch2 does: "net:REL-19*". On the other kernels: kernels/net/growing, "kernels/net:REL-19*".
+
+--long       repeats races and random tests for minutes instead of seconds, and goes through the
+             longest of them beside the rest: two hours and more on two cores
 --again      also runs tests that have passed before and have not changed since (CI always does)
 --failed     runs what failed in the last run
 --shard N/M  runs the N-th of M parts, which together are all
 --list       prints what would run
-NAME=VALUE of the environment: CI=true makes a skipped test a failure; SLUICE_SCENARIOS names the scenarios that
-cluster/newest_release runs on the newest Kubernetes release (default: all with --long, kubeadm without).
-Results are in build/logs: junit.xml, and the outputs of what failed.
+
+NAME=VALUE of the environment: CI=true makes a skipped test a failure; SLUICE_SCENARIOS names the
+scenarios that cluster/newest_release runs on the newest Kubernetes release (default: all with
+--long, kubeadm without). Results are in build/logs: junit.xml, and the outputs of what failed.
 """
 SANDBOX = 'set -euo pipefail; source "$1/common.sh"; source "$1/sandbox.sh"; shift; sandbox "$@"'
 signals: list[int] = []
