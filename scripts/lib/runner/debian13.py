@@ -22,9 +22,9 @@ SCENARIOS_LONG = (*SCENARIOS, "cleanup", "beside_sidecar", "commands", "flushed_
 IN_ROOT = 'set -euo pipefail; source "$1/common.sh"; source "$1/roots.sh"; shift; in_root "$@"'
 # As everybody builds with --long, otherwise quickly.
 CONFIGURE = (
-    "configuring() { [[ -n ${SLUICE_LONG:-} ]] && configure_plain ||\n"
-    'quietly "configuring (Debian 13)" configure "$PLAIN_DIR" gcc g++ "${QUICK[@]}"; }\n'
-    'configuring && make "$PLAIN_DIR" "building on Debian 13" sluice test_unit test_golden'
+    "if [[ -n ${SLUICE_LONG:-} ]]; then configure_plain\n"
+    'else quietly "configuring (Debian 13)" configure "$PLAIN_DIR" gcc g++ "${QUICK[@]}"; fi &&\n'
+    'make "$PLAIN_DIR" "building on Debian 13" sluice test_unit test_golden'
 )
 
 

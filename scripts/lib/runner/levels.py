@@ -33,9 +33,7 @@ def check(context: Context, found: static.Check) -> None:
     for command in found.commands:
         code = code or context.run(command, log).code
     result.seconds = time.monotonic() - started
-    output = log.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-    if code:
-        context.report.say(output)
+    output = context.report.show(log) if code else ""
     result.judge(code, f"failed (exit code {code}), output above", output)
     context.report.add(result, result.failures[0] if code else result.title)
 

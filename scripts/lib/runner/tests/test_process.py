@@ -25,8 +25,11 @@ class Run(unittest.TestCase):
         """Whether the process of that number ends within seconds."""
         pid = int((self.work / file).read_text())
         for _ in range(1000):
-            state = Path(f"/proc/{pid}/stat")
-            if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+            if state == "Z":
                 return True
             time.sleep(0.05)
         return False
