@@ -28,8 +28,8 @@ LEVEL is one of
   e2e      the agent behind a real API server, beside a real kube-proxy (root); builds those once,
            which takes minutes, unless SLUICE_PARTNERS or KUBEBUILDER_ASSETS name a directory that
            holds them
-  package  what scripts/package makes: chart, Debian package, image; made twice, installed, run
-           (root)
+  package  what scripts/package and scripts/release make: chart, Debian package, image; made twice,
+           installed, run (root)
   debian13 the build, unit, golden and the scenarios that meet the distribution's tools, on Debian
            13's packages (root); makes a Debian 13 once a week
   cluster  manifests and chart as they are, on real kubelets and containerd in namespaces (root);
@@ -45,9 +45,10 @@ Catch2 does: "net:REL-19*". On the other kernels: kernels/net/growing, "kernels/
 --shard N/M  runs the N-th of M parts, which together are all
 --list       prints what would run
 
-NAME=VALUE of the environment: CI=true makes a skipped test a failure; SLUICE_SCENARIOS names the
-scenarios that cluster/newest_release runs on the newest Kubernetes release (default: all with
---long, kubeadm without). Results are in build/logs: junit.xml, and the outputs of what failed.
+NAME=VALUE of the environment: CI=true makes a skipped test a failure; SLUICE_KERNELS="6.1 unstable"
+names the kernels of the level kernels (6.1, 6.12, backports, unstable, realtime); SLUICE_SCENARIOS
+names the scenarios that cluster/newest_release runs on the newest Kubernetes release (default: all
+with --long, kubeadm without). Results are in build/logs: junit.xml, and the outputs of what failed.
 """
 SANDBOX = 'set -euo pipefail; source "$1/common.sh"; source "$1/sandbox.sh"; shift; sandbox "$@"'
 signals: list[int] = []

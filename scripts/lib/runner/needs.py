@@ -19,6 +19,7 @@ class Need:
 
 # In the order of preparation. Of several rows with one variable the first one that is needed counts.
 NEEDS = (
+    Need("ACTIONLINT", "lib/actionlint", "static/workflows"),
     Need("PARTNERS", "lib/partners --nodes", "cluster/*"),
     Need("PARTNERS", "lib/partners", "e2e/* package/*"),
     Need("FIELDS", "lib/kube-proxy-fields", "e2e/*"),
@@ -37,6 +38,7 @@ NEEDS = (
     Need("OLDER_AGENTS", "lib/older-agents", "net/other_binary"),
     Need("NEWEST_PARTNERS", "lib/partners --newest --nodes", "cluster/newest_release"),
     Need("NEWEST_PARTNERS", "lib/partners --newest", "e2e/newest_release"),
+    Need("DOCKERFILE_IMAGE", "lib/dockerfile-image", "cluster/dockerfile"),
     Need("NETFILTER_TOOLS", "lib/netfilter-tools", "net/rule_writers e2e/* cluster/* debian13"),
     Need("DEBIAN13", "lib/debian13", "debian13"),
     Need("KERNELS", "lib/kernels", "kernels kernels/*"),

@@ -29,7 +29,9 @@ LONG_ONLY = (
     "net/other_binary",
     "e2e/newest_release",
     "cluster/newest_release",
+    "cluster/dockerfile",
     "package/arm64",
+    "package/release",
     "package/two_builds",
 )
 

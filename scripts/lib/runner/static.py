@@ -153,6 +153,8 @@ CHECKS = (
     Check("scripts", "scripts parse", mistakes=scripts_parse),
     Check("pipes", "no writer of a pipe is cut off", mistakes=writers_go_on),
     Check("subjects", "subjects of commits", mistakes=commit_subjects),
+    Check("workflows", "workflows run scripts that exist (actionlint)", [python("workflows.py")]),
+    Check("licences", "licences of all files (reuse lint)", [python("licences.py")]),
     Check("references", "references are the program's", [python("references.py", SANITIZED / "sluice")], built=True),
     Check("documents", "documents: links, paths, options, spelling", [python("documents.py")]),
     Check("pictures", "pictures are what their texts say", [python("pictures.py")]),
