@@ -54,7 +54,8 @@ void ServiceRecords::happened(ServiceRecord& record, StageEvent event) {
     record.model.give_up_plan();
   }
   ++times_.at(static_cast<std::size_t>(record.stage_)).at(static_cast<std::size_t>(event));
-  const auto to = next.value_or(Stage::changed);
+  // Claims that were begun must be completed before the object is read again.
+  const auto to = next.value_or(record.model.is_claiming() ? Stage::claiming_outdated : Stage::changed);
   if (to == record.stage_ && event != StageEvent::plan_begun) {
     return;
   }

@@ -336,4 +336,18 @@ TEST_CASE("stages: an object that changed is read before others are planned, tho
   CHECK(cluster.services().times(Stage::idle, StageEvent::affected) == 2);
 }
 
+TEST_CASE("stages: after an impossible event begun claims are completed, and the object is read again") {
+  agent::ServiceRecords services([](const agent::ServiceRecord&, StageEvent) {});
+  agent::AddressBlocks blocks;
+  agent::Frontends frontends;
+  auto& record = services.find_or_add("default/web", blocks);
+  record.model.set(large_service("web", 4));
+  services.happened(record, StageEvent::touched);
+  agent::WorkBudget work(1);
+  REQUIRE_FALSE(record.model.spec(node(), {}, frontends, work));
+  services.happened(record, StageEvent::claims_begun);
+  services.happened(record, StageEvent::planned);
+  CHECK(agent::ServiceRecords::stage_of(record) == Stage::claiming_outdated);
+}
+
 }  // namespace lb::test
